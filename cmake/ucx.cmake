@@ -1,0 +1,11 @@
+# Makes the target farpage_ucx: Debian's UCX by pkg-config, or the PyPI package libucx-cu13 through FARPAGE_UCX_ROOT.
+add_library(farpage_ucx INTERFACE)
+if(FARPAGE_UCX_ROOT)
+  find_package(ucx CONFIG REQUIRED PATHS ${FARPAGE_UCX_ROOT}/lib/cmake/ucx NO_DEFAULT_PATH)
+  target_link_libraries(farpage_ucx INTERFACE ucx::ucp ucx::ucs)
+  message(STATUS "UCX: ${FARPAGE_UCX_ROOT}")
+else()
+  pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx>=1.13)
+  target_link_libraries(farpage_ucx INTERFACE PkgConfig::ucx -lucp -lucs)
+  message(STATUS "UCX: ${ucx_VERSION} of the system")
+endif()
