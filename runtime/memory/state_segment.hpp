@@ -72,15 +72,27 @@ struct SegmentHeader {
   alignas(64) Counters counters;
 };
 
-enum class Area : uint32_t { Header, Calls, PoisonLog, Mailboxes, Regions, Runs, Presence, Directory, Agents, BlockMaps, Frames, kCount };
+enum class Area : uint32_t { Header, Calls, PoisonLog, Mailboxes, Regions, Runs, Presence, Directory, Agents, BlockMaps, RunStates, Frames, kCount };
 
 inline constexpr uint64_t kDirectoryEntryBytes = 16;
 inline constexpr uint64_t kAgentEntryBytes = 8;
 
-/// Which ranks of the domain map a block, and which of them may write it. The lane's alone.
+/// Which ranks of the domain map a block, which of them may write it, and where it stands in the cache's clock. The lane's
+/// alone. 32 bytes.
 struct BlockMap {
-  uint64_t mapped = 0;
-  uint64_t writers = 0;
+  uint64_t mapped;
+  uint64_t writers;
+  uint32_t frame_plus_one;  // index in Area::Frames; 0: home memory, or no frame
+  uint8_t flags;            // BlockFlag
+  uint8_t pad[11];
+};
+static_assert(sizeof(BlockMap) == 32);
+enum BlockFlag : uint8_t { kReferenced = 1, kPrefetched = 2, kLost = 4, kInFile = 8 };
+
+/// A 2 MiB run of home memory that ranks have as plain memory. The lane's alone.
+struct RunState {
+  uint64_t open;    // ranks that have it open
+  uint64_t shared;  // 1: a block of it has been granted to another domain; it is not opened again
 };
 
 struct SegmentParameters {
@@ -117,6 +129,8 @@ class StateSegment {
   void* directory_entry(uint64_t slot) const { return static_cast<std::byte*>(area(Area::Directory)) + slot * kDirectoryEntryBytes; }
   void* agent_entry(uint64_t slot) const { return static_cast<std::byte*>(area(Area::Agents)) + slot * kAgentEntryBytes; }
   BlockMap& block_map(uint64_t slot) const { return static_cast<BlockMap*>(area(Area::BlockMaps))[slot]; }
+  RunState& run_state(uint64_t run) const { return static_cast<RunState*>(area(Area::RunStates))[run]; }
+  std::span<uint64_t> frames() const { return {static_cast<uint64_t*>(area(Area::Frames)), area_bytes(Area::Frames) / 8}; }
   std::atomic<uint8_t>* presence() const { return static_cast<std::atomic<uint8_t>*>(area(Area::Presence)); }
   std::span<std::byte> call_slots() const { return {static_cast<std::byte*>(area(Area::Calls)), area_bytes(Area::Calls)}; }
   std::span<PoisonRecord, kPoisonRecords> poison_log() const {
