@@ -33,6 +33,10 @@ class Node {
   virtual const memory::StateSegment& segment() const = 0;
   virtual const memory::RegionTable& regions() const = 0;
   virtual const memory::FaultMechanism& mechanism() const = 0;
+  /// For the watchdog of a rank that does not lead: its own userfaultfd (-1: none), the connection to its leader, its pid.
+  virtual int fault_descriptor() const = 0;
+  virtual int leader_connection() const = 0;
+  virtual int32_t leader_pid() const = 0;
   Counters& counters() const { return segment().counters(); }
 
   /// The part of the window that this rank's allocator hands out.

@@ -69,8 +69,9 @@ class PageTables {
   /// Wakes who waits in the range; they fault anew.
   virtual void wake(RankSlot rank, Range range) = 0;
 
-  /// Gives the range to one rank as plain memory: no faults reach the lane from it. Wakes.
-  virtual void open(RankSlot rank, Range range) = 0;
+  /// Gives the range to one rank as plain memory: no faults reach the lane from it. Wakes. False: the process has too many
+  /// mappings already (half of vm.max_map_count).
+  virtual bool open(RankSlot rank, Range range) = 0;
   /// The range raises faults again in this rank; what it has mapped stays mapped and writable.
   virtual void close(RankSlot rank, Range range) = 0;
 
