@@ -164,20 +164,15 @@ void Blocks::store(const Block& block, const std::byte* bytes) {
   map_of(block.slot).flags |= memory::kInFile;
 }
 
-void Blocks::poison(const Block& block, RankSlot rank) {
-  BlockMap& map = map_of(block.slot);
-  if (map.mapped != 0) withdraw(block, block.home_here);
-  context_.pages.poison(rank, block.range());
-}
-
-Range Blocks::run_of(const Block& block) const {
-  if (context_.alone()) return {block.region->offset, block.region->end() - block.region->offset};
-  const WindowOffset begin = round_down(block.range().offset, kRunBytes);
-  return {begin, std::min(begin + kRunBytes, block.region->end()) - begin};
+// The unit in which home memory is opened: 2 MiB of the region, or all of it in a job of one domain.
+Range Blocks::run_of(const memory::RegionDescriptor& region, WindowOffset at) const {
+  if (context_.alone()) return {region.offset, region.end() - region.offset};
+  const WindowOffset begin = round_down(at, kRunBytes);
+  return {begin, std::min(begin + kRunBytes, region.end()) - begin};
 }
 
 bool Blocks::open_run(const Block& block, RankSlot rank) {
-  const Range run = run_of(block);
+  const Range run = run_of(*block.region, block.range().offset);
   memory::RunState& state = context_.segment.run_state(run.offset >> kRunShift);
   if (state.shared != 0) return false;
   if (state.open == 0) {
@@ -192,15 +187,17 @@ bool Blocks::open_run(const Block& block, RankSlot rank) {
 }
 
 void Blocks::close_run(const Block& block) {
-  if (!block.home_here) return;
-  const Range run = run_of(block);
+  if (block.home_here) close_run(*block.region, run_of(*block.region, block.range().offset));
+}
+
+void Blocks::close_run(const memory::RegionDescriptor& region, Range run) {
   memory::RunState& state = context_.segment.run_state(run.offset >> kRunShift);
   state.shared = 1;
   if (state.open == 0) return;
   for_each_rank(state.open, [&](RankSlot rank) { context_.pages.close(rank, run); });
   // All of them may have mapped, and written, any block of the run.
-  const uint64_t first = block.region->slot(block.region->block_of(run.offset));
-  for (uint64_t i = 0; i < run.bytes >> block.region->block_shift; i++) {
+  const uint64_t first = region.slot(region.block_of(run.offset));
+  for (uint64_t i = 0; i < run.bytes >> region.block_shift; i++) {
     map_of(first + i).mapped |= state.open;
     map_of(first + i).writers |= state.open;
   }
@@ -208,15 +205,54 @@ void Blocks::close_run(const Block& block) {
   context_.counters().add(Counter::runs_closed);
 }
 
+void Blocks::map_home_run(const Block& block, RankSlot rank) {
+  const WindowOffset at = block.range().offset;
+  const WindowOffset begin = round_down(at, kRunBytes), end = std::min(begin + kRunBytes, block.region->end());
+  // Home blocks only: neighbours may live elsewhere.
+  WindowOffset first = at, last = at + block.bytes();
+  const auto home_here = [&](WindowOffset offset) {
+    return context_.domain_of(block.region->home_of(block.region->block_of(offset))) == context_.self();
+  };
+  while (first > begin && home_here(first - block.bytes())) first -= block.bytes();
+  while (last < end && home_here(last)) last += block.bytes();
+  const Range range{first, last - first};
+  context_.pages.fill_zeros(range);  // what nobody has written is zeros
+  for (WindowOffset offset = first; offset < last; offset += block.bytes()) {
+    BlockMap& map = map_of(block.region->slot(block.region->block_of(offset)));
+    map.mapped |= bit_of(rank);
+    map.flags |= memory::kInFile;
+  }
+  context_.pages.map(rank, range, Access::Read);
+}
+
+void Blocks::seal(memory::RegionDescriptor& region) {
+  for (uint64_t block = 0; block < region.blocks();) {
+    const uint64_t same = region.blocks_with_same_home(block);
+    if (context_.domain_of(region.home_of(block)) != context_.self()) {
+      block += same;
+      continue;
+    }
+    const Range run = run_of(region, region.block_offset(block));
+    const uint64_t writers = context_.segment.run_state(run.offset >> kRunShift).open;
+    close_run(region, run);
+    if (writers != 0) context_.pages.freeze(writers, run);
+    const uint64_t first = region.block_of(run.offset), count = run.bytes >> region.block_shift;
+    for (uint64_t i = 0; i < count; i++) {
+      BlockMap& map = map_of(region.slot(first + i));
+      if (map.writers & ~writers) context_.pages.freeze(map.writers & ~writers, {region.block_offset(first + i), region.block_bytes()});
+      map.writers = 0;
+    }
+    block = first + count;
+  }
+}
+
 void Blocks::drop_region(memory::RegionDescriptor& region) {
-  const uint64_t runs = (region.end() - region.offset + kRunBytes - 1) >> kRunShift;
-  for (uint64_t i = 0; i < runs; i++) {
-    memory::RunState& state = context_.segment.run_state((region.offset >> kRunShift) + i);
-    const WindowOffset begin = region.offset + i * kRunBytes;
-    const Range run = context_.alone() ? Range{begin, region.end() - begin}
-                                       : Range{begin, std::min(begin + kRunBytes, region.end()) - begin};
+  for (WindowOffset at = region.offset; at < region.end();) {
+    const Range run = run_of(region, at);
+    memory::RunState& state = context_.segment.run_state(run.offset >> kRunShift);
     for_each_rank(state.open, [&](RankSlot rank) { context_.pages.close(rank, run); });
     state = {};
+    at = run.offset + run.bytes;
   }
   const uint64_t first = region.slot(0);
   const auto in_region = [&](uint64_t slot) { return slot - first < region.blocks(); };

@@ -59,19 +59,21 @@ class Blocks {
   /// Home memory gets these bytes; no rank maps the block.
   void store(const Block& block, const std::byte* bytes);
 
-  /// Poison for one rank; the block is not mapped in it afterwards.
-  void poison(const Block& block, RankSlot rank);
-
   /// Gives a run of private home memory to one rank as plain memory. False: not allowed (shared, mixed homes, no room).
   bool open_run(const Block& block, RankSlot rank);
+  /// Maps into one rank, read-only, all home blocks around this one that lie in its run (a published IMMUTABLE region).
+  void map_home_run(const Block& block, RankSlot rank);
+  /// The region has been published: nobody in the domain may write its home memory any more.
+  void seal(memory::RegionDescriptor& region);
   /// The region is about to be freed: registers its open runs again and forgets every block.
   void drop_region(memory::RegionDescriptor& region);
 
   BlockPool& pool() { return pool_; }
 
  private:
-  memory::Range run_of(const Block& block) const;
+  memory::Range run_of(const memory::RegionDescriptor& region, WindowOffset at) const;
   void close_run(const Block& block);
+  void close_run(const memory::RegionDescriptor& region, memory::Range run);
   void set_presence(const Block& block, uint8_t value) const;
 
   LaneContext& context_;

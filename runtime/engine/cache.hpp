@@ -24,6 +24,12 @@ class Cache {
   /// A frame for the block, from the request until the block has gone. No-op when it has one.
   void take(uint64_t slot, uint64_t block_bytes);
   void release(uint64_t slot, uint64_t block_bytes);
+  /// Releases the frames of all blocks for which inside(slot) is true.
+  template <class Inside>
+  void release_if(Inside&& inside, uint64_t block_bytes) {
+    for (uint32_t frame = 0; frame < high_water_; frame++)
+      if (frames_[frame] != 0 && inside(frames_[frame] - 1)) release(frames_[frame] - 1, block_bytes);
+  }
   bool holds(uint64_t slot) const { return segment_->block_map(slot).frame_plus_one != 0; }
 
   /// Turns the clock: asks `evictable(slot)` for each frame in turn (0 no, 1 clean, 2 dirty) and returns a victim: a clean

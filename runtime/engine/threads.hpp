@@ -29,6 +29,7 @@ struct Thread {
   bool used = false;
   WaitingFor waiting = WaitingFor::Nothing;
   bool write = false;             // what it waits for
+  bool upgrade = false;           // the fault hit a read-only mapping
   uint64_t slot = 0;              // block it waits for (Block, Frame)
   WindowOffset offset = 0;        // address of the fault
   uint64_t fault_ns = 0;
@@ -69,6 +70,16 @@ class Threads {
   uint64_t earliest_timer() const;
   /// A thread whose timer has run out, its timer stopped; kNoThread if none.
   ThreadSlot take_expired(uint64_t now_ns);
+
+  /// Calls end(thread) for each thread that holds a block for which inside(slot) is true; its timer is stopped first.
+  template <class Inside, class End>
+  void drop_holds(Inside&& inside, End&& end) {
+    for (ThreadSlot t = 0; t < high_water_; t++) {
+      if (!threads_[t].used || !threads_[t].hold.any_of(inside)) continue;
+      stop_timer(t);
+      end(t);
+    }
+  }
 
   /// Forgets all threads of a rank that has gone.
   void drop_rank(RankSlot rank);

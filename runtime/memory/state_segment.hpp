@@ -87,7 +87,13 @@ struct BlockMap {
   uint8_t pad[11];
 };
 static_assert(sizeof(BlockMap) == 32);
-enum BlockFlag : uint8_t { kReferenced = 1, kPrefetched = 2, kLost = 4, kInFile = 8 };
+enum BlockFlag : uint8_t {
+  kReferenced = 1,    // a thread faulted on it since the clock's hand passed
+  kPrefetched = 2,    // asked ahead, not touched yet
+  kLost = 4,          // a wait for it missed its deadline: every access ends in poison
+  kInFile = 8,        // all its pages are in the file
+  kStarted = 16,      // home: the agent entry has been set to Modified
+};
 
 /// A 2 MiB run of home memory that ranks have as plain memory. The lane's alone.
 struct RunState {
