@@ -138,6 +138,7 @@ void BlockService::on_message(AgentId from, const WireHeader& header, std::span<
   }
   if (!to_home && (blocks_.map_of(block.slot).flags & memory::kLost)) return;
   incoming_ = nullptr;
+  installed_into_.reset();
   if (!payload.empty()) {
     if (header.block_bytes != block.bytes()) {
       context_.counters().add(Counter::messages_dropped);
@@ -164,6 +165,7 @@ void BlockService::on_message(AgentId from, const WireHeader& header, std::span<
   }
   assembler_.done();
   incoming_ = nullptr;
+  installed_into_.reset();
 }
 
 void BlockService::on_timers(uint64_t now_ns) {
@@ -216,21 +218,23 @@ void BlockService::serve_immutable(ThreadSlot slot, const Block& block) {
     return map_immutable(slot, block);
   }
   coherence::AgentEntry& entry = blocks_.agent(block);
-  if (entry.state == AgentState::S) {
+  if (entry.state == AgentState::I && !make_room(block.bytes())) {
+    waiting_for_room_++;
+    return threads_.start_waiting(slot, WaitingFor::Frame, block.slot);
+  }
+  const coherence::ImmutableStep step = coherence::step_immutable(entry.state, coherence::ImmutableEvent::Read);
+  if (step.action == coherence::ImmutableAction::Map) {
     map_immutable(slot, block);
   } else {
-    if (entry.state == AgentState::I && !cache_.holds(block.slot) && !make_room(block.bytes())) {
-      waiting_for_room_++;
-      return threads_.start_waiting(slot, WaitingFor::Frame, block.slot);
-    }
     threads_.start_waiting(slot, WaitingFor::Block, block.slot);
-    if (entry.state == AgentState::I) ask_immutable(block);
+    if (step.action == coherence::ImmutableAction::WaitAndAsk) ask_immutable(block);
   }
   follow_stream(slot, block);
 }
 
 void BlockService::ask_immutable(const Block& block) {
-  blocks_.agent(block).state = AgentState::IS;
+  coherence::AgentEntry& entry = blocks_.agent(block);
+  entry.state = coherence::step_immutable(entry.state, coherence::ImmutableEvent::Read).next;
   cache_.take(block.slot, block.bytes());
   context_.counters().add(Counter::fetches);
   outbox_.send(block.home, protocol_header(MessageType::GetI, block, false));
@@ -259,11 +263,12 @@ void BlockService::serve_immutable_copy(AgentId to, const Block& block) {
 
 void BlockService::on_immutable_data(const Block& block, const std::byte* bytes) {
   coherence::AgentEntry& entry = blocks_.agent(block);
-  if (entry.state != AgentState::IS || bytes == nullptr) {
+  const coherence::ImmutableStep step = coherence::step_immutable(entry.state, coherence::ImmutableEvent::Data);
+  if (step.action == coherence::ImmutableAction::Refuse || bytes == nullptr) {
     context_.counters().add(Counter::messages_dropped);
     return;
   }
-  entry.state = AgentState::S;
+  entry.state = step.next;
   const ThreadSlot first = threads_.first_waiter(block.slot, false);
   note_arrival(block, first != kNoThread);
   if (first == kNoThread) return blocks_.install(block, bytes, std::nullopt, false);
@@ -312,8 +317,9 @@ void BlockService::evict(uint64_t slot) {
   const bool dirty = blocks_.agent(block).state == AgentState::M;
   context_.counters().add(dirty ? Counter::evicted_dirty : Counter::evicted_clean);
   if (block.region->consistency == Consistency::Immutable) {
+    coherence::AgentEntry& entry = blocks_.agent(block);
+    entry.state = coherence::step_immutable(entry.state, coherence::ImmutableEvent::Evict).next;
     blocks_.withdraw(block, false);
-    blocks_.agent(block).state = AgentState::I;
     cache_.release(slot, block.bytes());
     return;
   }

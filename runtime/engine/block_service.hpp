@@ -10,6 +10,7 @@
 
 #include "runtime/coherence/agent_driver.hpp"
 #include "runtime/coherence/home_driver.hpp"
+#include "runtime/coherence/immutable.hpp"
 #include "runtime/engine/assembler.hpp"
 #include "runtime/engine/blocks.hpp"
 #include "runtime/engine/cache.hpp"

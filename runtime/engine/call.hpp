@@ -33,7 +33,7 @@ struct CallSlot {
   uint64_t bytes;
   uint64_t deadline_ns;  // of the caller, CLOCK_MONOTONIC
   uint64_t lane_word[4];  // the lane's own notes while it works on the call
-  char message[168];      // why not, when status is not Ok
+  char message[184];      // why not, when status is not Ok
 };
 static_assert(sizeof(CallSlot) == memory::kCallSlotBytes);
 
