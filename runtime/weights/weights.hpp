@@ -21,6 +21,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/engine/node.hpp"
 #include "runtime/memory/region.hpp"
+#include "runtime/weights/hub_folder.hpp"
 #include "runtime/weights/safetensors.hpp"
 #include "transport/bootstrap.hpp"
 
@@ -41,7 +42,7 @@ struct Tensor {
 class Weights {
  public:
   /// Collective; returns with the tensors published. `directory` must name the same files on every rank. Io (file and byte
-  /// named), InvalidArgument (`directory` differs between ranks: Mismatch), OutOfMemory, TimedOut. The node outlives it.
+  /// named), Mismatch (ranks name different folders), OutOfMemory, TimedOut. The node outlives it.
   static Result<std::unique_ptr<Weights>> open(engine::Node& node, transport::Bootstrap& bootstrap,
                                                const AllocateRegion& allocate, const std::string& directory);
 
@@ -58,6 +59,7 @@ class Weights {
 
  private:
   Weights(engine::Node& node, transport::Bootstrap& bootstrap) : node_(node), bootstrap_(bootstrap) {}
+  Result<> name_tensors(const std::vector<WeightFile>& files);
 
   engine::Node& node_;
   transport::Bootstrap& bootstrap_;
