@@ -1,0 +1,7 @@
+#include "runtime/device/devices.hpp"
+
+namespace farpage::device {
+
+DeviceList list_devices() { return {{}, "built without CUDA", ""}; }
+
+}  // namespace farpage::device
