@@ -15,6 +15,7 @@
 #include "runtime/base/handle.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/base/units.hpp"
 
 namespace farpage::memory {
 
