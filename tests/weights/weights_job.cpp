@@ -11,6 +11,7 @@
 #include "runtime/weights/weights.hpp"
 #include "tests/weights/safetensors_file.hpp"
 #include "transport/bootstrap.hpp"
+#include "transport/launcher.hpp"
 
 namespace farpage::weights {
 namespace {
@@ -138,9 +139,8 @@ uint64_t folder_bytes(const std::string& folder) {
 }
 
 int run() {
-  const bool launched = !foreign_environment("OMPI_COMM_WORLD_SIZE").empty() || !foreign_environment("PMI_SIZE").empty();
   const Options options = value_of(options_from_environment(nullptr));
-  const auto bootstrap = value_of(transport::open_bootstrap(launched));
+  const auto bootstrap = value_of(transport::open_bootstrap(transport::launched_by_mpirun()));
   set_process_name(fmt::format("rank {}", bootstrap->rank().value));
   const auto node = value_of(engine::Node::open(options, *bootstrap));
   const bool first = bootstrap->rank().value == 0;
