@@ -44,7 +44,8 @@ LIBRARY = ("allocator/", "api/", "runtime/", "transport/")
 # Rule, what must not match, where it counts, where it may.
 SYSTEM_HEADERS = (
     ("mpi", re.compile(r"mpi\.h$"), LIBRARY, re.compile(r"^transport/bootstrap_mpi\.cpp$")),
-    ("ucx", re.compile(r"^(ucp|ucs|uct|ucm)/"), LIBRARY, re.compile(r"^transport/[^/]*\.cpp$")),
+    ("ucx", re.compile(r"^(ucp|ucs|uct|ucm)/"), LIBRARY,
+     re.compile(r"^transport/(?!(transport|bootstrap|ucx_transport|launcher)\.hpp$)")),  # not what other layers include
     ("cuda", re.compile(r"^(cuda|cuda_runtime|cuda_runtime_api|nvml)\.h$"), LIBRARY, re.compile(r"^(runtime/device|transport)/")),
 )
 GETENV = re.compile(r"\b(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(")

@@ -63,8 +63,10 @@ class Planted(unittest.TestCase):
     def test_mpi_in_one_file_only(self):
         self.expect("mpi", "runtime/base/a.cpp:1", {"runtime/base/a.cpp": "#include <mpi.h>\n"})
 
-    def test_ucx_in_transport_sources_only(self):
-        self.expect("ucx", "transport/u.hpp:3", {"transport/u.hpp": "// U.\n#pragma once\n#include <ucp/api/ucp.h>\n"})
+    def test_ucx_inside_transport_only(self):
+        self.expect("ucx", "transport/transport.hpp:3",
+                    {"transport/transport.hpp": "// T.\n#pragma once\n#include <ucp/api/ucp.h>\n"})
+        self.expect("ucx", "runtime/base/a.cpp:1", {"runtime/base/a.cpp": "#include <uct/api/uct.h>\n"})
 
     def test_cuda_in_device_and_transport_only(self):
         self.expect("cuda", "runtime/base/a.cpp:1", {"runtime/base/a.cpp": "#include <cuda_runtime.h>\n"})
