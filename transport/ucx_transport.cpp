@@ -165,7 +165,6 @@ Result<> UcxTransportImpl::configure(ucp_config_t* config) {
 }
 
 Result<> UcxTransportImpl::open() {
-  set_foreign_environment_default("UCX_WARN_UNUSED_ENV_VARS", "n");
   ucp_config_t* raw_config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw_config);
   if (status != UCS_OK) return ucx_error(status, "reading UCX's configuration");
