@@ -51,8 +51,7 @@ void Slabs::add_slab(WindowOffset offset, uint64_t bytes) {
   with_room_[index].insert(offset);
 }
 
-Result<> Slabs::free(WindowOffset object, std::optional<WindowOffset>& emptied) {
-  emptied.reset();
+Result<> Slabs::free(WindowOffset object) {
   const WindowOffset begin = round_down(object, kRunBytes);
   const auto at = slabs_.find(begin);
   if (at == slabs_.end()) return error(Status::OutOfRange, "no object at offset 0x{:x}", object);
@@ -64,14 +63,20 @@ Result<> Slabs::free(WindowOffset object, std::optional<WindowOffset>& emptied) 
   const uint64_t bit = uint64_t{1} << number % 64;
   if ((word & bit) == 0) return error(Status::Freed, "the object at offset 0x{:x} is free already", object);
   word &= ~bit;
-  std::set<WindowOffset>& room = with_room_[slab.class_index];
-  room.insert(begin);
-  if (--slab.used == 0 && room.size() > 1) {
-    room.erase(begin);
-    slabs_.erase(at);
-    emptied = begin;
-  }
+  slab.used--;
+  with_room_[slab.class_index].insert(begin);
   return success();
+}
+
+std::optional<WindowOffset> Slabs::take_empty(WindowOffset object) {
+  const WindowOffset begin = round_down(object, kRunBytes);
+  const auto at = slabs_.find(begin);
+  if (at == slabs_.end() || at->second.used != 0) return std::nullopt;
+  std::set<WindowOffset>& room = with_room_[at->second.class_index];
+  if (room.size() < 2) return std::nullopt;
+  room.erase(begin);
+  slabs_.erase(at);
+  return begin;
 }
 
 uint64_t Slabs::object_bytes(WindowOffset offset) const {

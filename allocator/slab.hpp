@@ -25,9 +25,10 @@ class Slabs {
   std::optional<WindowOffset> allocate(uint64_t bytes);
   /// A new slab for the class of `bytes`: kRunBytes of address space at `offset`.
   void add_slab(WindowOffset offset, uint64_t bytes);
-  /// OutOfRange: no object begins there; Freed: it is free already. `emptied`: the slab's offset when it holds nothing now
-  /// and the class has another one: the slab is forgotten and its range is the caller's again.
-  Result<> free(WindowOffset object, std::optional<WindowOffset>& emptied);
+  /// OutOfRange: no object begins there; Freed: it is free already.
+  Result<> free(WindowOffset object);
+  /// A slab that holds nothing while its class has another with room: it is forgotten, its range is the caller's again.
+  std::optional<WindowOffset> take_empty(WindowOffset object);
   bool owns(WindowOffset offset) const { return find(offset) != nullptr; }
   /// Bytes of the object that begins at `offset`; 0 if none does.
   uint64_t object_bytes(WindowOffset offset) const;

@@ -14,7 +14,8 @@ namespace farpage::sync {
 namespace {
 
 Error broken(Status status) {
-  return error(status, status == Status::PeerLost ? "the leader of this domain has ended" : "not all ranks came to the barrier before the deadline");
+  if (status == Status::PeerLost) return error(status, "the leader of this domain has ended");
+  return error(status, "not all ranks came to the barrier before the deadline");
 }
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t ns) {
