@@ -11,6 +11,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/memory/fault_report.hpp"
 #include "runtime/sync/barrier.hpp"
+#include "transport/launcher.hpp"
 
 namespace farpage::api {
 namespace {
@@ -21,12 +22,6 @@ static_assert(static_cast<int>(Status::Internal) == DSM_ERR_INTERNAL && static_c
 
 constexpr const char* kVersion = "0.1.0";
 static_assert(DSM_VERSION_MAJOR == 0 && DSM_VERSION_MINOR == 1 && DSM_VERSION_PATCH == 0);
-
-bool launched_by_mpirun() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
-    if (!foreign_environment(name).empty()) return true;
-  return false;
-}
 
 // Version and options of all ranks must agree; the error is the same on all, and names two ranks that differ.
 Result<> agree_on_options(const Options& options, transport::Bootstrap& bootstrap) {
@@ -77,7 +72,7 @@ Result<> init(const dsm_params_t* params) {
       return error(Status::InvalidArgument, "the program was built for ABI {}, the library has ABI {}", params->abi_version, DSM_ABI_VERSION);
   }
   auto runtime = std::make_unique<Runtime>();
-  DSM_ASSIGN(runtime->bootstrap, transport::open_bootstrap(launched_by_mpirun()));
+  DSM_ASSIGN(runtime->bootstrap, transport::open_bootstrap(transport::launched_by_mpirun()));
   set_process_name(fmt::format("farpage: rank {}", runtime->bootstrap->rank().value));
   std::vector<std::string> unknown;
   auto parsed = options_from_environment(&unknown);
