@@ -114,8 +114,8 @@ Result<> check_ranges(const Options& options) {
   };
   DSM_TRY(block("DSM_COHERENT_BLOCK_BYTES", options.coherent_block_bytes));
   DSM_TRY(block("DSM_IMMUTABLE_BLOCK_BYTES", options.immutable_block_bytes));
-  if (options.cache_bytes < 1_MiB)
-    return error(Status::InvalidArgument, "DSM_CACHE_BYTES={}: must be at least 1M", options.cache_bytes);
+  if (options.cache_bytes < 64_KiB)
+    return error(Status::InvalidArgument, "DSM_CACHE_BYTES={}: must be at least 64K", options.cache_bytes);
   if (options.cache_bytes < 8 * std::max(options.coherent_block_bytes, options.immutable_block_bytes))
     return error(Status::InvalidArgument, "DSM_CACHE_BYTES={}: must hold at least 8 blocks of {} bytes", options.cache_bytes,
                  std::max(options.coherent_block_bytes, options.immutable_block_bytes));
