@@ -271,6 +271,12 @@ int main(int argc, char** argv) {
     role += there < here || (there == here && r < w.rank);
   }
   w.role = role;
+  if (dsm_domains() == 1) {  // no misses slow the ranks down: they overlap only when they run at the same time
+    cpu_set_t core;
+    CPU_ZERO(&core);
+    CPU_SET(static_cast<size_t>(role % 2), &core);
+    (void)sched_setaffinity(0, sizeof core, &core);  // refused where there is one core: fewer races, no harm
+  }
   int failures = 0;
   long found = 0;
   int base_round = 1;

@@ -104,6 +104,50 @@ std::vector<double> to_us(std::vector<double> ns) {
   return ns;
 }
 
+// --- floors -------------------------------------------------------------------------------------------------------------
+
+// Measured by rank 0 before dsm_init, while the others nap: forking beside a lane's thread is not safe, and polling ranks
+// would take the cores.
+struct Floors {
+  double fault_near = 0, fault_far = 0, fault_isolated = 0;  // us
+  double wire_polling[2] = {}, wire_asleep[2] = {};          // us, 8 B there and 4 KiB back; shm, tcp
+  double wire_64k[2] = {};                                   // us, 8 B there and 64 KiB back, polling
+};
+Floors floors;
+
+int tcp_index() {
+  const char* wanted = std::getenv("DSM_TRANSPORT");
+  return wanted != nullptr && std::strcmp(wanted, "tcp") == 0 ? 1 : 0;
+}
+
+void measure_floors() {
+  if (rank_here == 0) {
+    std::printf("floors\n");
+    const auto near = to_us(farpage::perf::cross_process_fault_ns({true, true}, 1000));
+    const auto far = to_us(farpage::perf::cross_process_fault_ns({false, false}, 1000));
+    const auto isolated = to_us(farpage::perf::isolated_cross_process_fault_ns({false, false}, 300));
+    row("fault served by another process: same core, polling", near);
+    row("... other core, asleep", far);
+    row("... other core, asleep, 1 ms apart", isolated);
+    floors.fault_near = median(near), floors.fault_far = median(far), floors.fault_isolated = median(isolated);
+    for (const int tcp : {0, 1}) {
+      const auto polling = farpage::transport::bare_round_trip_us(tcp == 1, true, 8, kBlock, 2000);
+      const auto asleep = farpage::transport::bare_round_trip_us(tcp == 1, false, 8, kBlock, 1000);
+      const auto large = farpage::transport::bare_round_trip_us(tcp == 1, true, 8, 65536, 500);
+      row(tcp ? "bare UCX round trip, 8 B and 4 KiB, tcp, polling" : "bare UCX round trip, 8 B and 4 KiB, shm, polling", polling);
+      row("... asleep", asleep);
+      row("... 8 B and 64 KiB, polling", large);
+      floors.wire_polling[tcp] = median(polling), floors.wire_asleep[tcp] = median(asleep), floors.wire_64k[tcp] = median(large);
+    }
+  }
+  MPI_Request request;
+  MPI_Ibcast(&floors, sizeof floors, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+  for (int done = 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE), !done;) {
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
 // --- miss ---------------------------------------------------------------------------------------------------------------
 
 // Reads one word of each block, in an order that no stream detection follows.
@@ -125,41 +169,17 @@ std::vector<double> read_blocks(char* memory, size_t blocks, long pause_us) {
 void measure_miss() {
   const int reader = last_rank_of(0), home = first_rank_of(1), third = dsm_domains() > 2 ? first_rank_of(2) : -1;
   const size_t blocks = 1021;
-  // Floors: measured by the reader, alone.
-  double fault_near = 0, fault_far = 0, fault_isolated = 0;
-  if (rank_here == reader) {
-    const auto near = to_us(farpage::perf::cross_process_fault_ns({true, true}, 1000));
-    const auto far = to_us(farpage::perf::cross_process_fault_ns({false, false}, 1000));
-    const auto isolated = to_us(farpage::perf::isolated_cross_process_fault_ns({false, false}, 300));
-    fault_near = median(near), fault_far = median(far), fault_isolated = median(isolated);
-    std::printf("floors (fault served by another process):\n");
-    row("same core, server polls", near);
-    row("other core, server asleep", far);
-    row("other core, server asleep, 1 ms apart", isolated);
-  }
-  meet();
-  double am_spin = 0, am_sleep = 0;
-  if (rank_here == reader) {
-    for (const bool tcp : {false, true}) {
-      const auto spin = farpage::transport::bare_round_trip_us(tcp, true, 8, kBlock, 2000);
-      const auto sleep = farpage::transport::bare_round_trip_us(tcp, false, 8, kBlock, 1000);
-      row(tcp ? "bare UCX round trip 8 B / 4 KiB, tcp, polling" : "bare UCX round trip 8 B / 4 KiB, shm, polling", spin);
-      row(tcp ? "bare UCX round trip 8 B / 4 KiB, tcp, asleep" : "bare UCX round trip 8 B / 4 KiB, shm, asleep", sleep);
-      const char* wanted = std::getenv("DSM_TRANSPORT");
-      if (tcp == (wanted != nullptr && std::strcmp(wanted, "tcp") == 0)) am_spin = median(spin), am_sleep = median(sleep);
-    }
-    std::printf("read miss, 4 KiB, reader: rank %d (%s of domain 0), home: rank %d\n", reader,
-                reader == first_rank_of(0) ? "leader" : "not leader", home);
-  }
+  const double wire_polling = floors.wire_polling[tcp_index()], wire_asleep = floors.wire_asleep[tcp_index()];
+  if (rank_here == reader)
+    std::printf("read miss, 4 KiB, reader: rank %d (%s of domain 0), home: rank %d, over %s\n", reader,
+                reader == first_rank_of(0) ? "leader" : "not leader", home, tcp_index() ? "tcp" : "shm");
   meet();
   enum Home { kClean, kWrittenAtHome, kOwnedElsewhere };
   for (const Home state : {kClean, kWrittenAtHome, kOwnedElsewhere}) {
     if (state == kOwnedElsewhere && third < 0) continue;
     for (const long pause_us : {0L, 1000L}) {
       char* memory = allocate(blocks * kBlock, DSM_COHERENT, home, kBlock);
-      // Clean and mapped writable by nobody: the home has written, then another read of each block has frozen it. With two
-      // domains the reader itself reads first, and is made to give its copies up by a write elsewhere: so the copies are
-      // dropped by eviction of nothing, and the block's pages are fresh at home.
+      // Fresh memory is clean at its home, and no rank there maps it.
       if (rank_here == home && state == kWrittenAtHome) std::memset(memory, 1, blocks * kBlock);
       if (rank_here == third && state == kOwnedElsewhere) std::memset(memory, 2, blocks * kBlock);
       meet();
@@ -169,10 +189,10 @@ void measure_miss() {
         char text[96];
         std::snprintf(text, sizeof text, "%s, %s", names[state], pause_us == 0 ? "back to back" : "1 ms apart, home asleep");
         char note[96];
-        std::snprintf(note, sizeof note, "x%.2f of polling floor %.1f, x%.2f of sleeping floor %.1f",
-                      median(samples) / (fault_near + am_spin), fault_near + am_spin,
-                      median(samples) / ((pause_us == 0 ? fault_far : fault_isolated) + am_sleep),
-                      (pause_us == 0 ? fault_far : fault_isolated) + am_sleep);
+        const double near = floors.fault_near + wire_polling;
+        const double far = (pause_us == 0 ? floors.fault_far : floors.fault_isolated) + wire_asleep;
+        std::snprintf(note, sizeof note, "x%.2f of the polling floor %.1f, x%.2f of the sleeping floor %.1f", median(samples) / near, near,
+                      median(samples) / far, far);
         row(text, samples, note);
       }
       release(memory);
@@ -211,10 +231,9 @@ void measure_stream() {
                   immutable ? "IMMUTABLE 64 KiB blocks" : "COHERENT 4 KiB blocks", median(rates), percentile(rates, 0),
                   percentile(rates, 1));
   }
-  if (rank_here == reader) {
-    const auto rtt = farpage::transport::bare_round_trip_us(false, true, 8, 65536, 1000);
-    std::printf("  floor: bare UCX shm round trip with 64 KiB %.1f us = %.0f MiB/s one at a time\n", median(rtt), 62500.0 / median(rtt));
-  }
+  if (rank_here == reader)
+    std::printf("  floor: bare UCX round trip with 64 KiB %.1f us = %.0f MiB/s one at a time\n", floors.wire_64k[tcp_index()],
+                62500.0 / floors.wire_64k[tcp_index()]);
 }
 
 // --- warm ---------------------------------------------------------------------------------------------------------------
@@ -359,6 +378,7 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 2;
   }
+  measure_floors();
   check(dsm_init(nullptr), "dsm_init");
   for (const Figure* figure : wanted) {
     if (dsm_domains() < figure->domains) {
