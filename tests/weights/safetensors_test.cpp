@@ -55,7 +55,7 @@ TEST_CASE("safetensors: every dtype of the format has its size") {
       {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4},
       {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},  {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
   for (const auto& [name, bytes] : sizes) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(refusal("{" + entry("t", name, "[3]", 0, 3 * bytes) + "}", 3 * bytes) == "");
     CHECK(has(refusal("{" + entry("t", name, "[3]", 0, 3 * bytes + 1) + "}", 3 * bytes + 1), "needs"));
   }
