@@ -83,12 +83,14 @@ void Blocks::map(const Block& block, RankSlot rank, bool write, bool upgrade) {
     context_.counters().add(Counter::prefetch_hits);
   }
   map.flags |= memory::kReferenced;
+  // The read copy that the store met may have been withdrawn while the thread waited: then there is nothing to lift.
+  const bool still_mapped = (map.mapped & bit_of(rank)) != 0;
   map.mapped |= bit_of(rank);
   if (write) {
     map.writers |= bit_of(rank);
     set_presence(block, memory::kPresent | memory::kWritable);
   }
-  if (upgrade && write)
+  if (upgrade && write && still_mapped)
     context_.pages.allow_write(rank, block.range());
   else
     context_.pages.map(rank, block.range(), write ? Access::Write : Access::Read);
