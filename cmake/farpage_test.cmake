@@ -36,6 +36,9 @@ set(FARPAGE_TEST_ENVIRONMENT
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/suppressions/lsan.supp:print_suppressions=0"
     "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/suppressions/tsan.supp:history_size=4")
 
+# Where a regular expression decides that a test has passed its exit status counts no more: a sanitizer's report still must.
+set(FARPAGE_TEST_FAILS "ThreadSanitizer|AddressSanitizer|LeakSanitizer|runtime error:")
+
 # Sets `out`: is a test with these labels and ranks (0: no mpirun) registered in this build?
 function(farpage_test_wanted out labels np sanitize)
   set(wanted ON)
@@ -79,7 +82,7 @@ function(farpage_unit_test name)
   set(test ${FARPAGE_TEST_PREFIX}${name})
   add_test(NAME ${test} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${test} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                       ENVIRONMENT "${FARPAGE_TEST_ENVIRONMENT}")
+                       ENVIRONMENT "${FARPAGE_TEST_ENVIRONMENT}" FAIL_REGULAR_EXPRESSION "${FARPAGE_TEST_FAILS}")
 endfunction()
 
 function(farpage_mpi_test name)
@@ -113,7 +116,7 @@ function(farpage_mpi_test name)
     set(processors ${arg_NP})
   endif()
   set_tests_properties(${test} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${processors}
-                       ENVIRONMENT "${FARPAGE_TEST_ENVIRONMENT};${arg_ENV}")
+                       ENVIRONMENT "${FARPAGE_TEST_ENVIRONMENT};${arg_ENV}" FAIL_REGULAR_EXPRESSION "${FARPAGE_TEST_FAILS}")
   if(arg_RUN_SERIAL)
     set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
   endif()
