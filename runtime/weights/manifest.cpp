@@ -5,15 +5,15 @@
 namespace farpage::weights {
 namespace {
 
-void put(std::vector<std::byte>& out, uint64_t number) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&number);
-  out.insert(out.end(), bytes, bytes + sizeof number);
+void put(std::vector<std::byte>& out, const void* bytes, size_t count) {
+  const size_t before = out.size();
+  out.resize(before + count);
+  if (count > 0) std::memcpy(out.data() + before, bytes, count);
 }
-
+void put(std::vector<std::byte>& out, uint64_t number) { put(out, &number, sizeof number); }
 void put(std::vector<std::byte>& out, const std::string& text) {
   put(out, text.size());
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  out.insert(out.end(), bytes, bytes + text.size());
+  put(out, text.data(), text.size());
 }
 
 // Takes from the front; after the first value that is not all there, `whole` is false and everything is empty.

@@ -38,13 +38,14 @@ Result<> agree(transport::Bootstrap& bootstrap, const Result<>& mine) {
 }
 
 // Collective. Rank 0 reads the headers; everybody gets them. The same failure everywhere.
-Result<Manifest> share_manifest(transport::Bootstrap& bootstrap, const std::string& directory) {
+Result<Manifest> share_manifest(engine::Node& node, transport::Bootstrap& bootstrap, const std::string& directory) {
   std::vector<std::byte> mine = to_bytes(directory);
   if (bootstrap.rank().value == 0) {
     Manifest manifest{directory, Status::Ok, {}, {}};
     auto files = read_hub_folder(directory);
     if (files.ok()) {
       manifest.files = std::move(files).value();
+      for (const WeightFile& file : manifest.files) node.counters().add(Counter::file_read_bytes, file.data_begin());
     } else {
       manifest.status = files.status();
       manifest.problem = files.failure().message;
@@ -152,7 +153,7 @@ Result<> publish_all(engine::Node& node, const std::vector<Loading>& loadings) {
 
 Result<std::unique_ptr<Weights>> Weights::open(engine::Node& node, transport::Bootstrap& bootstrap, const AllocateRegion& allocate,
                                                const std::string& directory) {
-  DSM_ASSIGN(const Manifest manifest, share_manifest(bootstrap, directory));
+  DSM_ASSIGN(const Manifest manifest, share_manifest(node, bootstrap, directory));
   std::unique_ptr<Weights> weights(new Weights(node, bootstrap));
   DSM_ASSIGN(weights->regions_, share_regions(node, bootstrap, allocate, manifest.files));
   for (const WeightFile& file : manifest.files) weights->file_bytes_ += file.bytes;
