@@ -38,28 +38,32 @@ struct ThreadPlan {
 
 enum class ThreadState : uint8_t { Idle, Ready, Faulted, Waiting };
 
-struct Packet {
+template <class Bytes>
+struct PacketOf {
   MessageType type;
   uint8_t agent;  // the sender of a message to a home, else the receiver
   uint8_t block;
-  uint8_t data;
+  Bytes data;
   bool keeps_copy;
   auto key() const {
     return static_cast<uint32_t>(type) << 24 | uint32_t{agent} << 17 | uint32_t{block} << 9 | uint32_t{data} << 1 | uint32_t{keeps_copy};
   }
 };
+using Packet = PacketOf<uint8_t>;
 
-template <int kAgents, int kBlocks, int kThreads>
+// `Bytes`: what a block holds. The explorer counts versions in a byte; the simulator has words.
+template <int kAgents, int kBlocks, int kThreads, class Bytes = uint8_t>
 struct World {
+  using Packet = PacketOf<Bytes>;
   static constexpr int kPackets = kAgents * kBlocks * 3 + 8;
 
   const std::vector<ThreadPlan>* plans = nullptr;
   uint8_t values = 2;  // data are counted modulo this
 
   std::array<std::array<AgentEntry, kBlocks>, kAgents> agents{};
-  std::array<std::array<uint8_t, kBlocks>, kAgents> data{};
+  std::array<std::array<Bytes, kBlocks>, kAgents> data{};
   std::array<DirectoryEntry, kBlocks> directory{};
-  std::array<uint8_t, kBlocks> memory{}, newest{};
+  std::array<Bytes, kBlocks> memory{}, newest{};
   std::array<std::vector<Message>, kBlocks> deferred{};
   std::array<ThreadHold, kThreads> holds{};
   std::array<std::array<uint8_t, kBlocks>, kThreads> mapped{};  // 0 absent, 1 read, 2 write: each thread in a rank of its own
@@ -91,7 +95,7 @@ struct World {
     using Thread = int;
     World& w;
     uint8_t a;
-    uint8_t arrived = 0;  // data of the message being handled
+    Bytes arrived{};  // data of the message being handled
 
     AgentEntry& entry(Block b) { return w.agents[a][b]; }
     ThreadHold& hold(Thread t) { return w.holds[static_cast<size_t>(t)]; }
@@ -120,14 +124,14 @@ struct World {
     void downgrade(Block b) { limit(b, 1); }
     void withdraw(Block b, bool keep) {
       limit(b, 0);
-      if (!keep || planted(Mistake::OwnerForgetsEvictedBytes)) w.data[a][b] = 0;
+      if (!keep || planted(Mistake::OwnerForgetsEvictedBytes)) w.data[a][b] = Bytes{};
     }
-    void drop_kept(Block b) { w.data[a][b] = 0; }
+    void drop_kept(Block b) { w.data[a][b] = Bytes{}; }
     void take_frame(Block) {}
     void release_frame(Block) {}
     void send(MessageType type, Block b, bool keeps_copy) {
       const bool bytes = carries_block(type);
-      w.post({type, a, static_cast<uint8_t>(b), bytes ? w.data[a][b] : uint8_t{0}, keeps_copy});
+      w.post({type, a, static_cast<uint8_t>(b), bytes ? w.data[a][b] : Bytes{}, keeps_copy});
     }
     void start_timer(Thread t, uint8_t) { w.timer[static_cast<size_t>(t)] = true; }
     void stop_timer(Thread t) { w.timer[static_cast<size_t>(t)] = false; }
@@ -141,12 +145,12 @@ struct World {
     using Block = uint64_t;
     World& w;
     uint8_t h;
-    uint8_t arrived = 0;
+    Bytes arrived{};
 
     DirectoryEntry& entry(Block b) { return w.directory[b]; }
     AgentId home() const { return AgentId{h}; }
     void send(AgentId to, MessageType type, Block b) {
-      w.post({type, static_cast<uint8_t>(to.value), static_cast<uint8_t>(b), carries_block(type) ? w.memory[b] : uint8_t{0}, false});
+      w.post({type, static_cast<uint8_t>(to.value), static_cast<uint8_t>(b), carries_block(type) ? w.memory[b] : Bytes{}, false});
     }
     void store(Block b) { w.memory[b] = arrived; }
     void defer(const Message& message) { w.deferred[message.block].push_back(message); }
