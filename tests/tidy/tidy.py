@@ -78,7 +78,10 @@ def layer_of(path):
     return best
 
 
-def check_include(path, number, kind, name, findings):
+def check_include(root, path, number, kind, name, findings):
+    beside = path.rsplit("/", 1)[0] + "/" + name
+    if kind == '"' and os.path.exists(os.path.join(root, beside)):
+        name = beside
     if kind == "<":
         for rule, header, where, allowed in SYSTEM_HEADERS:
             if header.search(name) and path.startswith(where) and not allowed.search(path):
@@ -95,11 +98,11 @@ def check_include(path, number, kind, name, findings):
         findings.append(f"{path}:{number}: layers: {layer} may not include {target} ({name})")
 
 
-def check_code(path, lines, findings):
+def check_code(root, path, lines, findings):
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
         if match:
-            check_include(path, number, match[1], match[2], findings)
+            check_include(root, path, number, match[1], match[2], findings)
         code = line.split("//", 1)[0]
         if GETENV.search(code) and path.startswith(LIBRARY) and path != GETENV_IN:
             findings.append(f"{path}:{number}: getenv: only {GETENV_IN} touches the environment")
@@ -174,7 +177,7 @@ def run(root, compiler=None, flags=(), generated=()):
     for path in paths:
         lines = read_lines(os.path.join(root, path))
         if path.endswith(CODE):
-            check_code(path, lines, findings)
+            check_code(root, path, lines, findings)
         if path.endswith((".h", ".hpp", ".cuh")):
             check_header(path, lines, findings)
         if not path.startswith("tests/tidy/"):
