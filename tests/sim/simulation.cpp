@@ -86,7 +86,7 @@ class Simulation {
   void look_for_the_forgotten() {
     for (size_t t = 0; t < kThreads; t++) {
       if (world_.thread[t] != ThreadState::Waiting) waiting_since_[t] = steps_;
-      if (steps_ - waiting_since_[t] > 400'000) throw Wrong("thread " + std::to_string(t) + " waits for ever");
+      if (steps_ - waiting_since_[t] > 100'000ull * kThreads) throw Wrong("thread " + std::to_string(t) + " waits for ever");
     }
   }
 
