@@ -65,9 +65,16 @@ std::string resource_text(__rlimit_resource resource, bool bytes) {
   return fmt::format("{} (hard limit {})", show(limit.rlim_cur), show(limit.rlim_max));
 }
 
+size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string text; std::getline(maps, text);) count++;
+  return count;
+}
+
 std::string limit_lines() {
   return line("memory limit", fmt::format("{} (physical memory, or the cgroup's limit)", bytes_text(memory::memory_limit_bytes()))) +
-         line("vm.max_map_count", fmt::format("{} (half of it is used)", first_line("/proc/sys/vm/max_map_count"))) +
+         line("vm.max_map_count", fmt::format("{} (half of it is used; {} mappings now)", first_line("/proc/sys/vm/max_map_count"), mappings())) +
          line("vm.overcommit_memory", first_line("/proc/sys/vm/overcommit_memory")) +
          line("vm.unprivileged_userfaultfd", first_line("/proc/sys/vm/unprivileged_userfaultfd")) +
          line("transparent huge pages, shmem", first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled")) +
@@ -81,7 +88,7 @@ std::string host_section() {
   utsname names{};
   ::uname(&names);
   return fmt::format("host {} ({} {}, {})\n", names.nodename, names.sysname, names.release, names.machine) + topology_lines() +
-         device_lines() + line("page faults", memory::probe_fault_mechanism().description) + limit_lines();
+         device_lines() + line("page faults", mechanism_text(memory::probe_fault_mechanism())) + limit_lines();
 }
 
 }  // namespace farpage::info

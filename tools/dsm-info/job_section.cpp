@@ -24,7 +24,7 @@ std::string domain_lines(const engine::Node& node) {
   const uint64_t home_limit = node.segment().header().home_bytes_limit.load();
   std::string text = line(fmt::format("domain {}", shape.domain.value),
                           fmt::format("ranks [{}], leader {}", fmt::join(ranks_of(shape, shape.domain.value), ", "), shape.rank.value));
-  text += line("  faults", node.mechanism().description);
+  text += line("  faults", mechanism_text(node.mechanism()));
   text += line("  cache", shape.domains == 1 ? std::string("not needed: one domain has one copy of everything")
                                              : fmt::format("{}, {} in use", bytes_text(node.options().cache_bytes),
                                                            bytes_text(node.counters().get(Counter::cached_bytes))));

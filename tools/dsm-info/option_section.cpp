@@ -23,4 +23,8 @@ std::string bytes_text(uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string mechanism_text(const memory::FaultMechanism& mechanism) {
+  return mechanism.full_userfaultfd ? mechanism.description : fmt::format("none, so one domain only: {}", mechanism.description);
+}
+
 }  // namespace farpage::info

@@ -25,6 +25,9 @@ Result<std::string> job_section(engine::Node& node, transport::Bootstrap& bootst
 /// Collective: every rank's text, in rank order.
 Result<std::vector<std::string>> gather_texts(transport::Bootstrap& bootstrap, const std::string& mine);
 
+/// How page faults are served, or why not.
+std::string mechanism_text(const memory::FaultMechanism& mechanism);
+
 /// "16.0 MiB"
 std::string bytes_text(uint64_t bytes);
 
