@@ -49,13 +49,22 @@ Result<WindowOffset> Heap::allocate_small(uint64_t bytes) {
   return *slabs_.allocate(bytes);
 }
 
+bool Heap::poisoned(const allocator::Extent& extent) const {
+  for (WindowOffset run = extent.offset; run < extent.offset + extent.bytes; run += kRunBytes)
+    if (node_.segment().run_state(run >> kRunShift).poisoned.load(std::memory_order_relaxed) != 0) return true;
+  return false;
+}
+
 Result<WindowOffset> Heap::allocate_region(RegionDescriptor wanted) {
   allocator::Extent extent;
   {
     const std::lock_guard lock(mutex_);
     drain_mailbox();
     if (wanted.bytes > node_.window().bytes() / 2) return error(Status::OutOfMemory, "{} bytes asked for: more than the window holds", wanted.bytes);
-    DSM_ASSIGN(extent, arena_.allocate(round_up(wanted.bytes, uint64_t{1} << wanted.block_shift)));
+    // Addresses where a stray access has left poison are skipped, and stay taken: there are plenty.
+    do {
+      DSM_ASSIGN(extent, arena_.allocate(round_up(wanted.bytes, uint64_t{1} << wanted.block_shift)));
+    } while (poisoned(extent));
   }
   wanted.offset = extent.offset;
   wanted.generation = extent.generation;

@@ -24,6 +24,7 @@ class Heap {
 
  private:
   void drain_mailbox();
+  bool poisoned(const allocator::Extent& extent) const;
   Result<WindowOffset> allocate_small(uint64_t bytes);
   Result<> free_small(WindowOffset object);
 

@@ -1,6 +1,6 @@
-// The GPUs of this host, as dsm-info lists them. Two implementations, chosen at configure time: devices_cuda.cu asks the CUDA
-// runtime (FARPAGE_CUDA=ON), devices_none.cpp knows none. A machine without a driver is not an error: the list is empty and
-// says why. Any thread; the first call may initialise CUDA in the process.
+// The GPUs of this host, as dsm-info lists them. Two implementations, chosen at configure time: devices_cuda.cu asks
+// the CUDA runtime (FARPAGE_CUDA=ON), devices_none.cpp knows none. A machine without a driver is not an error: the list
+// is empty and says why. Any thread; the first call may initialise CUDA in the process.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,9 @@ namespace farpage::device {
 namespace {
 
 // 13000 -> "13.0"
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 // 0 where the driver is too old to know the attribute.
 int attribute(cudaDeviceAttr which, int device) {
@@ -31,7 +33,8 @@ DeviceList list_devices() {
   int runtime = 0, driver = 0, count = 0;
   (void)cudaRuntimeGetVersion(&runtime);
   (void)cudaDriverGetVersion(&driver);
-  list.runtime = "CUDA " + version_text(runtime) + (driver == 0 ? ", no driver" : ", driver for CUDA " + version_text(driver));
+  list.runtime =
+      "CUDA " + version_text(runtime) + (driver == 0 ? ", no driver" : ", driver for CUDA " + version_text(driver));
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
     (void)cudaGetLastError();  // the failure must not surface in the application's next check
     list.problem = cudaGetErrorString(status);
@@ -45,9 +48,9 @@ DeviceList list_devices() {
     }
     char bus_id[32] = "";
     (void)cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, index);
-    list.devices.push_back({index, properties.name, bus_id, properties.totalGlobalMem, properties.major, properties.minor,
-                            properties.multiProcessorCount, attribute(cudaDevAttrPageableMemoryAccess, index) != 0,
-                            peers_of(index, count)});
+    list.devices.push_back({index, properties.name, bus_id, properties.totalGlobalMem, properties.major,
+                            properties.minor, properties.multiProcessorCount,
+                            attribute(cudaDevAttrPageableMemoryAccess, index) != 0, peers_of(index, count)});
   }
   return list;
 }

@@ -103,6 +103,7 @@ void BlockService::poison(ThreadSlot slot, Range range, Status status, const cha
   if (thread.waiting == WaitingFor::Frame) waiting_for_room_--;
   threads_.stop_waiting(slot);
   memory::log_poison(context_.segment, thread.rank, range, status, reason);
+  context_.segment.run_state(range.offset >> kRunShift).poisoned = 1;  // the poison outlives the region: not to be used again
   context_.counters().add(Counter::faults_poisoned);
   event_ring().record(context_.clock.now_ns(), "poison", range.offset, static_cast<uint64_t>(status));
   context_.pages.poison(thread.rank, range);
@@ -244,7 +245,9 @@ void BlockService::map_immutable(ThreadSlot slot, const Block& block) {
   Thread& thread = threads_[slot];
   threads_.stop_waiting(slot);
   context_.counters().add(Counter::faults_local);
-  if (block.home_here) {
+  if (block.home_here && block.region->state != RegionState::Published) {
+    blocks_.map(block, thread.rank, thread.write, thread.upgrade);  // still being written, in a run of mixed homes
+  } else if (block.home_here) {
     blocks_.map_home_run(block, thread.rank);
   } else if (const uint64_t more = prefetched_behind(block, thread.rank); more != 0) {
     blocks_.map_run(block, more, thread.rank);
@@ -444,6 +447,8 @@ bool BlockService::drop_region(RegionDescriptor& region) {
     if (blocks_.map_of(block.slot).mapped != 0) blocks_.withdraw(block, false);
     poison(slot, block.range(), Status::Freed, "the region was freed");
   });
+  for (WindowOffset run = region.offset; run < region.end(); run += kRunBytes)
+    poisoned = poisoned || context_.segment.run_state(run >> kRunShift).poisoned != 0;
   blocks_.drop_region(region);
   return poisoned;
 }

@@ -253,7 +253,7 @@ void Blocks::drop_region(memory::RegionDescriptor& region) {
     const Range run = run_of(region, at);
     memory::RunState& state = context_.segment.run_state(run.offset >> kRunShift);
     for_each_rank(state.open, [&](RankSlot rank) { context_.pages.close(rank, run); });
-    state = {};
+    state.open = state.shared = 0;
     at = run.offset + run.bytes;
   }
   const uint64_t first = region.slot(0);

@@ -180,6 +180,7 @@ void Lane::arrive_at_barrier(AgentId domain, uint64_t number) {
 
 void Lane::barrier_done(uint64_t number) {
   if (number != barrier_number_ || barrier_call_ == nullptr) return;
+  show_traffic();  // a program reads its counters after a barrier
   RegionService::answer(*barrier_call_, success());
   barrier_call_ = nullptr;
 }
@@ -257,17 +258,20 @@ void Lane::housekeeping(uint64_t now_ns) {
     RegionService::answer(*barrier_call_, success());
     barrier_call_ = nullptr;
   }
-  if (context_.transport != nullptr) {
-    const transport::Traffic traffic = context_.transport->traffic();
-    Counters& counters = context_.counters();
-    const auto set = [&](Counter counter, uint64_t value) {
-      counters.values[static_cast<uint32_t>(counter)].store(value, std::memory_order_relaxed);
-    };
-    set(Counter::wire_sent_bytes, traffic.sent_bytes);
-    set(Counter::wire_received_bytes, traffic.received_bytes);
-    set(Counter::messages_sent, traffic.sent_messages);
-    set(Counter::messages_received, traffic.received_messages);
-  }
+  show_traffic();
+}
+
+// The transport counts for itself; what dsm_stats shows is as of the last call or heartbeat.
+void Lane::show_traffic() {
+  if (context_.transport == nullptr) return;
+  const transport::Traffic traffic = context_.transport->traffic();
+  const auto set = [this](Counter counter, uint64_t value) {
+    context_.counters().values[static_cast<uint32_t>(counter)].store(value, std::memory_order_relaxed);
+  };
+  set(Counter::wire_sent_bytes, traffic.sent_bytes);
+  set(Counter::wire_received_bytes, traffic.received_bytes);
+  set(Counter::messages_sent, traffic.sent_messages);
+  set(Counter::messages_received, traffic.received_messages);
 }
 
 void Lane::member_gone(const Member& member) {

@@ -41,6 +41,7 @@ class Lane final : private RegionHost {
   uint32_t serve_calls();
   bool wait(uint64_t now_ns, bool sleep);
   void housekeeping(uint64_t now_ns);
+  void show_traffic();
   uint64_t sleep_limit_ns(uint64_t now_ns);
   void on_call(CallSlot& call);
   void on_received(const transport::Received& message);

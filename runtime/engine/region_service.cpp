@@ -295,6 +295,8 @@ bool RegionService::on_message(AgentId from, const WireHeader& in, std::span<con
     case WireKind::ResolveAsk: {
       RegionDescriptor* region = context_.regions.find(in.offset);
       if (region == nullptr || region->state == RegionState::Freeing) {
+        // Whoever asks will poison the address in the rank that touched it.
+        if (in.offset < context_.segment.header().window_bytes) context_.segment.run_state(in.offset >> kRunShift).poisoned = 1;
         outbox_.send_control(
             from, header(WireKind::ResolveReply, in.offset, 0, region == nullptr ? Status::OutOfRange : Status::Freed), {},
             MessageClass::Response);

@@ -95,10 +95,11 @@ enum BlockFlag : uint8_t {
   kStarted = 16,      // home: the agent entry has been set to Modified
 };
 
-/// A 2 MiB run of home memory that ranks have as plain memory. The lane's alone.
+/// A 2 MiB run of the window. Written by the lane alone; the allocator of its owner reads `poisoned`.
 struct RunState {
-  uint64_t open;    // ranks that have it open
-  uint64_t shared;  // 1: a block of it has been granted to another domain; it is not opened again
+  uint64_t open;                   // ranks that have it as plain memory
+  uint32_t shared;                 // 1: a block of it has been granted to another domain; it is not opened again
+  std::atomic<uint32_t> poisoned;  // 1: some rank has poison in its page table here; the addresses are not used again
 };
 
 struct SegmentParameters {

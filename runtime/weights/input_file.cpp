@@ -28,7 +28,8 @@ Result<> InputFile::read(void* to, uint64_t bytes, uint64_t offset) const {
     const ssize_t got = ::pread(fd_.get(), at, std::min<uint64_t>(bytes, 1_GiB), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return error(Status::Io, "{}: byte {}: {}", path_, offset, std::strerror(errno));
-    if (got == 0) return error(Status::Io, "{}: cut short: ends at byte {}, {} more bytes were expected", path_, offset, bytes);
+    if (got == 0)
+      return error(Status::Io, "{}: cut short: ends at byte {}, {} more bytes were expected", path_, offset, bytes);
     at += got;
     offset += static_cast<uint64_t>(got);
     bytes -= static_cast<uint64_t>(got);

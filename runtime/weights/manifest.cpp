@@ -67,7 +67,8 @@ Result<Manifest> decode(std::span<const std::byte> bytes) {
     file.header = reader.text();
     manifest.files.push_back(std::move(file));
   }
-  if (!reader.whole || !reader.rest.empty()) return error(Status::Internal, "weights: rank 0's list of files arrived damaged");
+  if (!reader.whole || !reader.rest.empty())
+    return error(Status::Internal, "weights: rank 0's list of files arrived damaged");
   return manifest;
 }
 

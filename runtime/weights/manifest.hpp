@@ -1,5 +1,5 @@
-// What rank 0 tells the others about the files, as bytes: it has read the headers so that nobody else needs to. Both ends are
-// the same library (checked at init), so decode() only guards against a cut: Internal. Any thread.
+// What rank 0 tells the others about the files, as bytes: it has read the headers so that nobody else needs to. Both
+// ends are the same library (checked at init), so decode() only guards against a cut: Internal. Any thread.
 #pragma once
 
 #include <cstddef>

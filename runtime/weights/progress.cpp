@@ -11,7 +11,9 @@ void write_text(const std::string& text) { (void)!::write(STDERR_FILENO, text.da
 }  // namespace
 
 Progress::Progress(bool first_rank, uint64_t share_bytes, uint64_t total_bytes)
-    : shown_(first_rank && share_bytes > 0 && ::isatty(STDERR_FILENO) == 1), share_bytes_(share_bytes), total_bytes_(total_bytes) {
+    : shown_(first_rank && share_bytes > 0 && ::isatty(STDERR_FILENO) == 1),
+      share_bytes_(share_bytes),
+      total_bytes_(total_bytes) {
   draw();
 }
 
@@ -30,7 +32,8 @@ void Progress::add(uint64_t bytes) {
 
 void Progress::draw() const {
   if (shown_)
-    write_text(fmt::format("\rweights: {} % of {:.1f} MiB", drawn_percent_, static_cast<double>(total_bytes_) / static_cast<double>(1_MiB)));
+    write_text(fmt::format("\rweights: {} % of {:.1f} MiB", drawn_percent_,
+                           static_cast<double>(total_bytes_) / static_cast<double>(1_MiB)));
 }
 
 }  // namespace farpage::weights

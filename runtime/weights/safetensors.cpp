@@ -19,10 +19,10 @@ struct DtypeRow {
   uint64_t bytes;
 };
 constexpr DtypeRow kDtypes[] = {
-    {"F64", Dtype::F64, 8}, {"F32", Dtype::F32, 4},         {"F16", Dtype::F16, 2},         {"BF16", Dtype::BF16, 2},
-    {"F8_E4M3", Dtype::F8_E4M3, 1}, {"F8_E5M2", Dtype::F8_E5M2, 1}, {"I64", Dtype::I64, 8}, {"I32", Dtype::I32, 4},
-    {"I16", Dtype::I16, 2}, {"I8", Dtype::I8, 1},           {"U64", Dtype::U64, 8},         {"U32", Dtype::U32, 4},
-    {"U16", Dtype::U16, 2}, {"U8", Dtype::U8, 1},           {"BOOL", Dtype::Bool, 1}};
+    {"F64", Dtype::F64, 8},         {"F32", Dtype::F32, 4},         {"F16", Dtype::F16, 2},  {"BF16", Dtype::BF16, 2},
+    {"F8_E4M3", Dtype::F8_E4M3, 1}, {"F8_E5M2", Dtype::F8_E5M2, 1}, {"I64", Dtype::I64, 8},  {"I32", Dtype::I32, 4},
+    {"I16", Dtype::I16, 2},         {"I8", Dtype::I8, 1},           {"U64", Dtype::U64, 8},  {"U32", Dtype::U32, 4},
+    {"U16", Dtype::U16, 2},         {"U8", Dtype::U8, 1},           {"BOOL", Dtype::Bool, 1}};
 
 std::optional<Dtype> dtype_named(std::string_view name) {
   for (const DtypeRow& row : kDtypes)
@@ -105,15 +105,28 @@ class HeaderReader : public Json::json_sax_t {
   }
 
  private:
-  enum class At { Start, Names, Tensor, Fields, DtypeValue, ShapeValue, ShapeNumbers, OffsetsValue, OffsetNumbers, Metadata,
-                  MetadataPairs, End };
+  enum class At {
+    Start,
+    Names,
+    Tensor,
+    Fields,
+    DtypeValue,
+    ShapeValue,
+    ShapeNumbers,
+    OffsetsValue,
+    OffsetNumbers,
+    Metadata,
+    MetadataPairs,
+    End
+  };
   enum : unsigned { kDtype = 1, kShape = 2, kOffsets = 4 };
 
   bool begin_entry(const std::string& name) {
     if (!names_.insert(name).second) return problem = fmt::format("tensor '{}' is named twice", shown(name)), false;
     if (name == "__metadata__") return at_ = At::Metadata, true;
     // The C interface hands names out as C strings.
-    if (name.find('\0') != name.npos) return problem = fmt::format("the name '{}' holds a zero byte", shown(name)), false;
+    if (name.find('\0') != name.npos)
+      return problem = fmt::format("the name '{}' holds a zero byte", shown(name)), false;
     tensors.push_back({name, Dtype::F32, {}, 0, 0});
     return at_ = At::Tensor, true;
   }
@@ -133,8 +146,9 @@ class HeaderReader : public Json::json_sax_t {
   }
   bool unexpected(const std::string& what) {
     const bool in_tensor = at_ != At::Start && at_ != At::Names && at_ != At::Metadata && at_ != At::MetadataPairs;
-    problem = fmt::format("{} where none may be ({})", what,
-                          in_tensor && !tensors.empty() ? "tensor '" + shown(tensors.back().name) + "'" : "top of the header");
+    problem = fmt::format(
+        "{} where none may be ({})", what,
+        in_tensor && !tensors.empty() ? "tensor '" + shown(tensors.back().name) + "'" : "top of the header");
     return false;
   }
 
@@ -155,33 +169,39 @@ bool tensor_bytes(const TensorEntry& tensor, uint64_t& out) {
 std::string shape_text(const TensorEntry& tensor) { return fmt::format("[{}]", fmt::join(tensor.shape, ", ")); }
 
 // The tensors, by offset, cover the data section exactly once.
-Result<> check_layout(const std::vector<TensorEntry>& tensors, uint64_t data_begin, uint64_t file_bytes, const std::string& path) {
+Result<> check_layout(const std::vector<TensorEntry>& tensors, uint64_t data_begin, uint64_t file_bytes,
+                      const std::string& path) {
   uint64_t at = 0;  // data bytes covered so far
   const TensorEntry* before = nullptr;
   for (const TensorEntry& tensor : tensors) {
     const std::string name = shown(tensor.name);
     uint64_t bytes = 0;
     if (tensor.end < tensor.begin)
-      return error(Status::Io, "{}: tensor '{}' ends at data byte {}, before its begin {}", path, name, tensor.end, tensor.begin);
+      return error(Status::Io, "{}: tensor '{}' ends at data byte {}, before its begin {}", path, name, tensor.end,
+                   tensor.begin);
     if (!tensor_bytes(tensor, bytes))
-      return error(Status::Io, "{}: tensor '{}' of shape {} has more bytes than 64 bits can count", path, name, shape_text(tensor));
+      return error(Status::Io, "{}: tensor '{}' of shape {} has more bytes than 64 bits can count", path, name,
+                   shape_text(tensor));
     if (bytes != tensor.end - tensor.begin)
-      return error(Status::Io, "{}: tensor '{}' of shape {} needs {} bytes, its data_offsets [{}, {}] give {}", path, name,
-                   shape_text(tensor), bytes, tensor.begin, tensor.end, tensor.end - tensor.begin);
+      return error(Status::Io, "{}: tensor '{}' of shape {} needs {} bytes, its data_offsets [{}, {}] give {}", path,
+                   name, shape_text(tensor), bytes, tensor.begin, tensor.end, tensor.end - tensor.begin);
     if (tensor.begin < at)
-      return error(Status::Io, "{}: tensor '{}' begins at data byte {}, inside tensor '{}' which ends at {}", path, name,
-                   tensor.begin, shown(before->name), at);
+      return error(Status::Io, "{}: tensor '{}' begins at data byte {}, inside tensor '{}' which ends at {}", path,
+                   name, tensor.begin, shown(before->name), at);
     if (tensor.begin > at)
-      return error(Status::Io, "{}: hole of {} bytes at data byte {}, before tensor '{}'", path, tensor.begin - at, at, name);
+      return error(Status::Io, "{}: hole of {} bytes at data byte {}, before tensor '{}'", path, tensor.begin - at, at,
+                   name);
     if (tensor.end > file_bytes - data_begin)
-      return error(Status::Io, "{}: cut short: the file ends at byte {}, {} bytes after its data begin, but tensor '{}' at data byte {}",
-                   path, file_bytes, file_bytes - data_begin, name, tensor.end);
+      return error(
+          Status::Io,
+          "{}: cut short: the file ends at byte {}, {} bytes after its data begin, but tensor '{}' at data byte {}",
+          path, file_bytes, file_bytes - data_begin, name, tensor.end);
     at = tensor.end;
     before = &tensor;
   }
   if (data_begin + at != file_bytes)
-    return error(Status::Io, "{}: {} bytes belong to no tensor, from byte {} of the file on", path, file_bytes - data_begin - at,
-                 data_begin + at);
+    return error(Status::Io, "{}: {} bytes belong to no tensor, from byte {} of the file on", path,
+                 file_bytes - data_begin - at, data_begin + at);
   return success();
 }
 
@@ -191,22 +211,26 @@ uint64_t dtype_bytes(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].b
 
 Result<uint64_t> parse_header_length(std::string_view first_bytes, uint64_t file_bytes, const std::string& path) {
   if (file_bytes < kLengthBytes || first_bytes.size() < kLengthBytes)
-    return error(Status::Io, "{}: cut short: {} bytes, but a safetensors file begins with 8 bytes of header length", path, file_bytes);
+    return error(Status::Io, "{}: cut short: {} bytes, but a safetensors file begins with 8 bytes of header length",
+                 path, file_bytes);
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; i++) length |= uint64_t{static_cast<unsigned char>(first_bytes[i])} << (8 * i);
   if (length > kMaxHeaderBytes)
     return error(Status::Io, "{}: header of {} bytes; the format allows {}", path, length, kMaxHeaderBytes);
   if (length > file_bytes - kLengthBytes)
-    return error(Status::Io, "{}: cut short: the header ends at byte {}, the file at {}", path, kLengthBytes + length, file_bytes);
+    return error(Status::Io, "{}: cut short: the header ends at byte {}, the file at {}", path, kLengthBytes + length,
+                 file_bytes);
   return length;
 }
 
 Result<std::vector<TensorEntry>> parse_header(std::string_view header, uint64_t file_bytes, const std::string& path) {
-  if (header.empty() || header.front() != '{') return error(Status::Io, "{}: byte {}: the header must begin with '{{'", path, kLengthBytes);
+  if (header.empty() || header.front() != '{')
+    return error(Status::Io, "{}: byte {}: the header must begin with '{{'", path, kLengthBytes);
   HeaderReader reader;
   if (!Json::sax_parse(header.begin(), header.end(), &reader)) {
     if (reader.problem_byte == 0) return error(Status::Io, "{}: header: {}", path, reader.problem);
-    return error(Status::Io, "{}: header, byte {} of the file: {}", path, kLengthBytes + reader.problem_byte - 1, reader.problem);
+    return error(Status::Io, "{}: header, byte {} of the file: {}", path, kLengthBytes + reader.problem_byte - 1,
+                 reader.problem);
   }
   std::vector<TensorEntry>& tensors = reader.tensors;
   std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {

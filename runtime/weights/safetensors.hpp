@@ -1,6 +1,6 @@
-// The safetensors format: 8 bytes of header length, a JSON header that names tensors, their data. parse_header() treats the
-// header as hostile: whatever it accepts has unique names, sizes that agree with dtype and shape, and data that cover the
-// data section exactly once, from its first byte to the file's last. Pure: no file is touched; any thread.
+// The safetensors format: 8 bytes of header length, a JSON header that names tensors, their data. parse_header() treats
+// the header as hostile: whatever it accepts has unique names, sizes that agree with dtype and shape, and data that
+// cover the data section exactly once, from its first byte to the file's last. Pure: no file is touched; any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct TensorEntry {
 /// The header's length out of the first bytes of a file of `file_bytes`. Io: too short, too long, cut short.
 Result<uint64_t> parse_header_length(std::string_view first_bytes, uint64_t file_bytes, const std::string& path);
 
-/// The tensors by offset. `header` is the JSON text alone. Io: the message names `path` and the byte of the file, or the
-/// tensor, that is wrong.
+/// The tensors by offset. `header` is the JSON text alone. Io: the message names `path` and the byte of the file, or
+/// the tensor, that is wrong.
 Result<std::vector<TensorEntry>> parse_header(std::string_view header, uint64_t file_bytes, const std::string& path);
 
 }  // namespace farpage::weights

@@ -94,15 +94,18 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const std::string& p
   ShardIndex index;
   for (const auto& [tensor, file] : reader.file_of) {
     if (!stays_in_folder(file))
-      return error(Status::Io, "{}: tensor '{}' is mapped to '{}', which is not a file of the folder", path, shown(tensor), shown(file));
+      return error(Status::Io, "{}: tensor '{}' is mapped to '{}', which is not a file of the folder", path,
+                   shown(tensor), shown(file));
     index.shards.push_back(file);
   }
   std::sort(index.shards.begin(), index.shards.end());
   index.shards.erase(std::unique(index.shards.begin(), index.shards.end()), index.shards.end());
   if (index.shards.empty()) return error(Status::Io, "{}: the weight_map is empty", path);
-  if (index.shards.size() > kMaxShards) return error(Status::Io, "{}: {} shards; at most {} are supported", path, index.shards.size(), kMaxShards);
+  if (index.shards.size() > kMaxShards)
+    return error(Status::Io, "{}: {} shards; at most {} are supported", path, index.shards.size(), kMaxShards);
   for (const auto& [tensor, file] : reader.file_of)
-    index.shard_of[tensor] = static_cast<size_t>(std::lower_bound(index.shards.begin(), index.shards.end(), file) - index.shards.begin());
+    index.shard_of[tensor] =
+        static_cast<size_t>(std::lower_bound(index.shards.begin(), index.shards.end(), file) - index.shards.begin());
   return index;
 }
 
@@ -113,20 +116,22 @@ Result<> check_shard(const ShardIndex& index, size_t shard, const std::vector<Te
   for (const TensorEntry& tensor : tensors) {
     const auto place = index.shard_of.find(tensor.name);
     if (place == index.shard_of.end())
-      return error(Status::Io, "{}: holds tensor '{}', which {} does not name", shard_path, shown(tensor.name), index_path);
+      return error(Status::Io, "{}: holds tensor '{}', which {} does not name", shard_path, shown(tensor.name),
+                   index_path);
     if (place->second != shard)
-      return error(Status::Io, "{}: holds tensor '{}', which {} places in {}", shard_path, shown(tensor.name), index_path,
-                   index.shards[place->second]);
+      return error(Status::Io, "{}: holds tensor '{}', which {} places in {}", shard_path, shown(tensor.name),
+                   index_path, index.shards[place->second]);
   }
   if (tensors.size() == expected) return success();
-  // Names of a shard are unique and all expected, so what is missing is in the index only. The first by name, so that the
-  // message does not depend on the order of a hash table.
+  // Names of a shard are unique and all expected, so what is missing is in the index only. The first by name, so that
+  // the message does not depend on the order of a hash table.
   std::unordered_map<std::string_view, bool> held;
   for (const TensorEntry& tensor : tensors) held[tensor.name] = true;
   std::string_view missing;
   for (const auto& [tensor, in] : index.shard_of)
     if (in == shard && !held.contains(tensor) && (missing.empty() || tensor < missing)) missing = tensor;
-  return error(Status::Io, "{}: places tensor '{}' in {}, which does not hold it", index_path, shown(missing), shard_path);
+  return error(Status::Io, "{}: places tensor '{}' in {}, which does not hold it", index_path, shown(missing),
+               shard_path);
 }
 
 }  // namespace farpage::weights

@@ -14,7 +14,7 @@ namespace farpage::weights {
 inline constexpr size_t kMaxShards = 4096;
 
 struct ShardIndex {
-  std::vector<std::string> shards;                        // file names, sorted
+  std::vector<std::string> shards;                   // file names, sorted
   std::unordered_map<std::string, size_t> shard_of;  // by tensor name: index into shards
 };
 

@@ -23,7 +23,9 @@ memory::RegionDescriptor spread(uint64_t bytes, uint32_t ranks, uint64_t block_b
   for (uint64_t part = 0; part < parts; part++) {
     // Share `part` is [part * units / parts, (part + 1) * units / parts): shares differ by one unit at most. 128 bits,
     // because units may be 2^63 / 4096.
-    const auto share = [&](uint64_t n) { return static_cast<uint64_t>(static_cast<unsigned __int128>(units) * n / parts); };
+    const auto share = [&](uint64_t n) {
+      return static_cast<uint64_t>(static_cast<unsigned __int128>(units) * n / parts);
+    };
     if (share(part) == share(part + 1)) continue;
     memory::Slice& slice = region.slice[region.slices++];
     slice.rank = static_cast<uint16_t>(part * ranks / parts);

@@ -7,9 +7,9 @@
 
 namespace farpage::weights {
 
-/// An IMMUTABLE region of `bytes` > 0 in equal slices over `ranks` ranks (over kMaxSlices of them, evenly spaced, when there
-/// are more). Slices begin at multiples of the block size; of 2 MiB where the file is big enough that this costs little
-/// balance, so that a rank's home memory can be huge pages.
+/// An IMMUTABLE region of `bytes` > 0 in equal slices over `ranks` ranks (over kMaxSlices of them, evenly spaced, when
+/// there are more). Slices begin at multiples of the block size; of 2 MiB where the file is big enough that this costs
+/// little balance, so that a rank's home memory can be huge pages.
 memory::RegionDescriptor spread(uint64_t bytes, uint32_t ranks, uint64_t block_bytes);
 
 }  // namespace farpage::weights

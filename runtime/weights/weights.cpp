@@ -21,9 +21,12 @@ std::vector<std::byte> to_bytes(std::string_view text) {
   return {bytes, bytes + text.size()};
 }
 
-std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
-// Collective. Every rank brings how it fared; all leave with success, or with the error of the lowest rank that has one.
+// Collective. Every rank brings how it fared; all leave with success, or with the error of the lowest rank that has
+// one.
 Result<> agree(transport::Bootstrap& bootstrap, const Result<>& mine) {
   std::vector<std::byte> text;
   if (!mine.ok()) {
@@ -56,14 +59,15 @@ Result<Manifest> share_manifest(engine::Node& node, transport::Bootstrap& bootst
   DSM_ASSIGN(Manifest manifest, decode(all[0]));
   for (size_t rank = 1; rank < all.size(); rank++)
     if (as_text(all[rank]) != manifest.directory)
-      return error(Status::Mismatch, "weights: rank 0 opens '{}', rank {} opens '{}'", manifest.directory, rank, as_text(all[rank]));
+      return error(Status::Mismatch, "weights: rank 0 opens '{}', rank {} opens '{}'", manifest.directory, rank,
+                   as_text(all[rank]));
   if (manifest.status != Status::Ok) return Error{manifest.status, manifest.problem};
   return manifest;
 }
 
 // Collective. Rank 0 allocates one region per file that has data; everybody learns where they are.
-Result<std::vector<WindowOffset>> share_regions(engine::Node& node, transport::Bootstrap& bootstrap, const AllocateRegion& allocate,
-                                                const std::vector<WeightFile>& files) {
+Result<std::vector<WindowOffset>> share_regions(engine::Node& node, transport::Bootstrap& bootstrap,
+                                                const AllocateRegion& allocate, const std::vector<WeightFile>& files) {
   std::vector<WindowOffset> regions;
   Result<> mine = success();
   if (bootstrap.rank().value == 0) {
@@ -77,7 +81,8 @@ Result<std::vector<WindowOffset>> share_regions(engine::Node& node, transport::B
       regions.push_back(*region);
     }
     if (!mine.ok()) {
-      for (const WindowOffset region : regions) (void)node.free_region(region);  // the first failure is the one to report
+      for (const WindowOffset region : regions)
+        (void)node.free_region(region);  // the first failure is the one to report
       regions.clear();
     }
   }
@@ -117,7 +122,8 @@ Result<> read_parts(engine::Node& node, const std::vector<Loading>& loadings, ui
     if (loading.parts.empty()) continue;
     DSM_ASSIGN(const InputFile input, InputFile::open(loading.file->path));
     if (input.bytes() != loading.file->bytes)
-      return error(Status::Io, "{}: {} bytes here, {} at rank 0", loading.file->path, input.bytes(), loading.file->bytes);
+      return error(Status::Io, "{}: {} bytes here, {} at rank 0", loading.file->path, input.bytes(),
+                   loading.file->bytes);
     for (const Part& part : loading.parts)
       for (uint64_t at = part.first; at < part.end; at += kReadBytes) {
         // Straight into home memory: the kernel's copy is the only one.
@@ -130,8 +136,8 @@ Result<> read_parts(engine::Node& node, const std::vector<Loading>& loadings, ui
   return success();
 }
 
-// This rank's part of filling and publishing; no collective inside but publish, which all homes of a region reach only after
-// all ranks have agreed that the reading went well.
+// This rank's part of filling and publishing; no collective inside but publish, which all homes of a region reach only
+// after all ranks have agreed that the reading went well.
 Result<> resolve_all(engine::Node& node, const std::vector<WeightFile>& files, const std::vector<WindowOffset>& regions,
                      std::vector<Loading>& out) {
   size_t next = 0;
@@ -151,8 +157,8 @@ Result<> publish_all(engine::Node& node, const std::vector<Loading>& loadings) {
 
 }  // namespace
 
-Result<std::unique_ptr<Weights>> Weights::open(engine::Node& node, transport::Bootstrap& bootstrap, const AllocateRegion& allocate,
-                                               const std::string& directory) {
+Result<std::unique_ptr<Weights>> Weights::open(engine::Node& node, transport::Bootstrap& bootstrap,
+                                               const AllocateRegion& allocate, const std::string& directory) {
   DSM_ASSIGN(const Manifest manifest, share_manifest(node, bootstrap, directory));
   std::unique_ptr<Weights> weights(new Weights(node, bootstrap));
   DSM_ASSIGN(weights->regions_, share_regions(node, bootstrap, allocate, manifest.files));
@@ -177,8 +183,8 @@ Result<> Weights::name_tensors(const std::vector<WeightFile>& files) {
     const std::byte* data = file.data_bytes() == 0 ? nullptr : node_.window().at(regions_[next++]);
     DSM_ASSIGN(std::vector<TensorEntry> entries, parse_header(file.header, file.bytes, file.path));
     for (TensorEntry& entry : entries)
-      tensors_.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape), data == nullptr ? nullptr : data + entry.begin,
-                          entry.end - entry.begin});
+      tensors_.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
+                          data == nullptr ? nullptr : data + entry.begin, entry.end - entry.begin});
   }
   for (size_t i = 0; i < tensors_.size(); i++) by_name_[tensors_[i].name] = i;
   return success();

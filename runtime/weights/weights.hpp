@@ -2,8 +2,8 @@
 //
 // Each byte of the files is read from disk once per job: headers by rank 0, which hands them to all ranks through the
 // bootstrap; data by the rank that homes it, straight into its home memory, all ranks at once. One region per file, its
-// slices spread over the ranks at multiples of the block size; the region begins with the file's data section, so a tensor
-// is aligned as its data offset is (files written with 64-byte aligned offsets give 64-byte aligned tensors).
+// slices spread over the ranks at multiples of the block size; the region begins with the file's data section, so a
+// tensor is aligned as its data offset is (files written with 64-byte aligned offsets give 64-byte aligned tensors).
 //
 // open() and close() are collective, from the thread that owns the bootstrap. Everything else is read-only: any thread.
 // An error on one rank is the same error on all ranks, and leaves no region behind.
@@ -41,8 +41,8 @@ struct Tensor {
 
 class Weights {
  public:
-  /// Collective; returns with the tensors published. `directory` must name the same files on every rank. Io (file and byte
-  /// named), Mismatch (ranks name different folders), OutOfMemory, TimedOut. The node outlives it.
+  /// Collective; returns with the tensors published. `directory` must name the same files on every rank. Io (file and
+  /// byte named), Mismatch (ranks name different folders), OutOfMemory, TimedOut. The node outlives it.
   static Result<std::unique_ptr<Weights>> open(engine::Node& node, transport::Bootstrap& bootstrap,
                                                const AllocateRegion& allocate, const std::string& directory);
 

@@ -34,10 +34,10 @@ TEST_CASE("options: absent means the default") {
 }
 
 TEST_CASE("options: byte values take the suffixes K, M, G, T, with B or iB") {
-  const std::pair<const char*, uint64_t> cases[] = {{"DSM_CACHE_BYTES=1048576", 1_MiB}, {"DSM_CACHE_BYTES=1024K", 1_MiB},
-                                                    {"DSM_CACHE_BYTES=16m", 16_MiB},    {"DSM_CACHE_BYTES=16MB", 16_MiB},
-                                                    {"DSM_CACHE_BYTES=16MiB", 16_MiB},  {"DSM_CACHE_BYTES=3G", 3_GiB},
-                                                    {"DSM_CACHE_BYTES=2T", 2048_GiB}};
+  const std::pair<const char*, uint64_t> cases[] = {
+      {"DSM_CACHE_BYTES=1048576", 1_MiB}, {"DSM_CACHE_BYTES=1024K", 1_MiB},  {"DSM_CACHE_BYTES=16m", 16_MiB},
+      {"DSM_CACHE_BYTES=16MB", 16_MiB},   {"DSM_CACHE_BYTES=16MiB", 16_MiB}, {"DSM_CACHE_BYTES=3G", 3_GiB},
+      {"DSM_CACHE_BYTES=2T", 2048_GiB}};
   for (const auto& [entry, bytes] : cases) {
     CAPTURE(std::string(entry));
     CHECK(parsed({entry}).cache_bytes == bytes);
@@ -53,14 +53,17 @@ TEST_CASE("options: times take their unit and no other") {
 }
 
 TEST_CASE("options: flags take 0, 1 and their words") {
-  for (const char* entry : {"DSM_STATS=1", "DSM_STATS=yes", "DSM_STATS=true", "DSM_STATS=on"}) CHECK(parsed({entry}).stats);
-  for (const char* entry : {"DSM_STATS=0", "DSM_STATS=no", "DSM_STATS=false", "DSM_STATS=off"}) CHECK_FALSE(parsed({entry}).stats);
+  for (const char* entry : {"DSM_STATS=1", "DSM_STATS=yes", "DSM_STATS=true", "DSM_STATS=on"})
+    CHECK(parsed({entry}).stats);
+  for (const char* entry : {"DSM_STATS=0", "DSM_STATS=no", "DSM_STATS=false", "DSM_STATS=off"})
+    CHECK_FALSE(parsed({entry}).stats);
   CHECK(refusal("DSM_STATS=2") != "");
 }
 
 TEST_CASE("options: a malformed value is refused, naming variable and value") {
-  for (const char* entry : {"DSM_CACHE_BYTES=", "DSM_CACHE_BYTES=abc", "DSM_CACHE_BYTES=-1", "DSM_CACHE_BYTES=1.5G", "DSM_CACHE_BYTES=1X",
-                            "DSM_CACHE_BYTES=1Kx", "DSM_CACHE_BYTES= 1M", "DSM_CACHE_BYTES=99999999999999999999", "DSM_CACHE_BYTES=18446744073709551615T",
+  for (const char* entry : {"DSM_CACHE_BYTES=", "DSM_CACHE_BYTES=abc", "DSM_CACHE_BYTES=-1", "DSM_CACHE_BYTES=1.5G",
+                            "DSM_CACHE_BYTES=1X", "DSM_CACHE_BYTES=1Kx", "DSM_CACHE_BYTES= 1M",
+                            "DSM_CACHE_BYTES=99999999999999999999", "DSM_CACHE_BYTES=18446744073709551615T",
                             "DSM_STREAM_BLOCKS=many", "DSM_STREAM_BLOCKS=1K", "DSM_DOMAIN=", "DSM_HOLD=0x10"}) {
     CAPTURE(std::string(entry));
     const std::string text(entry), message = refusal(entry);
@@ -70,10 +73,11 @@ TEST_CASE("options: a malformed value is refused, naming variable and value") {
 }
 
 TEST_CASE("options: values out of range are refused") {
-  for (const char* entry : {"DSM_CACHE_BYTES=1", "DSM_CACHE_BYTES=63K", "DSM_CACHE_BYTES=511K", "DSM_COHERENT_BLOCK_BYTES=2K", "DSM_COHERENT_BLOCK_BYTES=12K",
-                            "DSM_IMMUTABLE_BLOCK_BYTES=4M", "DSM_FAULT_TIMEOUT=50", "DSM_INIT_TIMEOUT=1", "DSM_HEARTBEAT=1",
-                            "DSM_HOLD=5000", "DSM_LOG=4", "DSM_STREAM_BLOCKS=2000", "DSM_TRANSPORT=pigeon", "DSM_DOMAIN=rack",
-                            "DSM_DOMAIN=0"}) {
+  for (const char* entry :
+       {"DSM_CACHE_BYTES=1", "DSM_CACHE_BYTES=63K", "DSM_CACHE_BYTES=511K", "DSM_COHERENT_BLOCK_BYTES=2K",
+        "DSM_COHERENT_BLOCK_BYTES=12K", "DSM_IMMUTABLE_BLOCK_BYTES=4M", "DSM_FAULT_TIMEOUT=50", "DSM_INIT_TIMEOUT=1",
+        "DSM_HEARTBEAT=1", "DSM_HOLD=5000", "DSM_LOG=4", "DSM_STREAM_BLOCKS=2000", "DSM_TRANSPORT=pigeon",
+        "DSM_DOMAIN=rack", "DSM_DOMAIN=0"}) {
     CAPTURE(std::string(entry));
     CHECK(refusal(entry).starts_with("DSM_"));
   }

@@ -7,7 +7,10 @@ namespace farpage::weights {
 namespace {
 
 TEST_CASE("manifest: survives the journey; every cut is refused") {
-  const Manifest sent{"models/x", Status::Io, "broken", {{"models/x/a", 123, "{}"}, {"models/x/b", 1ull << 40, std::string(1000, 'h')}}};
+  const Manifest sent{"models/x",
+                      Status::Io,
+                      "broken",
+                      {{"models/x/a", 123, "{}"}, {"models/x/b", 1ull << 40, std::string(1000, 'h')}}};
   const auto bytes = encode(sent);
   const auto got = decode(bytes);
   REQUIRE(got.ok());

@@ -51,9 +51,9 @@ TEST_CASE("safetensors: tensors come out by offset, with dtype and shape") {
 }
 
 TEST_CASE("safetensors: every dtype of the format has its size") {
-  const std::pair<const char*, uint64_t> sizes[] = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4},
-      {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},  {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
+  const std::pair<const char*, uint64_t> sizes[] = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1},
+                                                    {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},
+                                                    {"U64", 8},     {"U32", 4}, {"U16", 2}, {"U8", 1},   {"BOOL", 1}};
   for (const auto& [name, bytes] : sizes) {
     CAPTURE(std::string(name));
     CHECK(refusal("{" + entry("t", name, "[3]", 0, 3 * bytes) + "}", 3 * bytes) == "");
@@ -94,7 +94,8 @@ TEST_CASE("safetensors: bad UTF-8 in a name is refused with its byte") {
 }
 
 TEST_CASE("safetensors: names must be unique and without zero bytes") {
-  CHECK(has(refusal("{" + entry("a", "U8", "[1]", 0, 1) + "," + entry("a", "U8", "[1]", 1, 2) + "}", 2), "'a' is named twice"));
+  CHECK(has(refusal("{" + entry("a", "U8", "[1]", 0, 1) + "," + entry("a", "U8", "[1]", 1, 2) + "}", 2),
+            "'a' is named twice"));
   CHECK(has(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0), "named twice"));
   CHECK(has(refusal("{" + entry("a\\u0000b", "U8", "[1]", 0, 1) + "}", 1), "zero byte"));
 }
@@ -106,7 +107,8 @@ TEST_CASE("safetensors: overlapping tensors are refused, both named") {
 }
 
 TEST_CASE("safetensors: holes are refused with their bytes") {
-  CHECK(has(refusal("{" + entry("a", "U8", "[4]", 0, 4) + "," + entry("b", "U8", "[4]", 6, 10) + "}", 10), "hole of 2 bytes at data byte 4"));
+  CHECK(has(refusal("{" + entry("a", "U8", "[4]", 0, 4) + "," + entry("b", "U8", "[4]", 6, 10) + "}", 10),
+            "hole of 2 bytes at data byte 4"));
   CHECK(has(refusal("{" + entry("a", "U8", "[4]", 1, 5) + "}", 5), "hole of 1 bytes at data byte 0"));
   CHECK(has(refusal("{" + entry("a", "U8", "[4]", 0, 4) + "}", 9), "5 bytes belong to no tensor"));
   CHECK(has(refusal("{}", 1), "1 bytes belong to no tensor"));
@@ -169,7 +171,8 @@ TEST_CASE("safetensors: whatever a damaged header still parses to covers the dat
   size_t refused = 0;
   for (int round = 0; round < 20'000; round++) {
     std::string damaged = header;
-    for (uint64_t flips = 1 + random() % 3; flips > 0; flips--) damaged[random() % damaged.size()] = static_cast<char>(random());
+    for (uint64_t flips = 1 + random() % 3; flips > 0; flips--)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
     const auto result = parse_header(damaged, kLengthBytes + damaged.size() + 24, "m");
     if (!result.ok()) {
       refused++;

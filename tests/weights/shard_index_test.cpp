@@ -21,7 +21,8 @@ bool has(const std::string& text, std::string_view part) {
 
 TEST_CASE("shard index: tensors map to sorted shards; other fields are passed over") {
   const auto result = parse_shard_index(
-      R"({"metadata":{"total_size":1,"weight_map":{"x":[1,{"y":null}]}},"weight_map":{"b":"2.st","a":"1.st","c":"2.st"},"z":[true]})", "i");
+      R"({"metadata":{"total_size":1,"weight_map":{"x":[1,{"y":null}]}},"weight_map":{"b":"2.st","a":"1.st","c":"2.st"},"z":[true]})",
+      "i");
   REQUIRE(result.ok());
   CHECK(result.value().shards == std::vector<std::string>{"1.st", "2.st"});
   CHECK(result.value().shard_of.at("a") == 0);

@@ -10,7 +10,8 @@ namespace farpage::weights {
 namespace {
 
 TEST_CASE("slices: cover the file in order, on block boundaries, each rank at most once") {
-  for (const uint64_t bytes : {uint64_t{1}, 64_KiB - 1, 64_KiB, 64_KiB + 1, 10_MiB + 3, uint64_t{90868376 - 11416}, 64_GiB + 7})
+  for (const uint64_t bytes :
+       {uint64_t{1}, 64_KiB - 1, 64_KiB, 64_KiB + 1, 10_MiB + 3, uint64_t{90868376 - 11416}, 64_GiB + 7})
     for (const uint32_t ranks : {1u, 2u, 3u, 4u, 64u, 65u, 1000u})
       for (const uint64_t block : {4_KiB, 64_KiB, 2_MiB}) {
         CAPTURE(bytes);

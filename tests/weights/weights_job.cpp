@@ -1,6 +1,7 @@
-// Weights on a real job (run under mpirun, any number of ranks, any DSM_DOMAIN). Rank 0 writes a folder of shards; all ranks
-// open it and compare every byte of every tensor. Also shows: the files are read once per job (rchar of /proc/self/io summed
-// over the ranks), errors are the same everywhere and leave no home memory behind, close gives the memory back.
+// Weights on a real job (run under mpirun, any number of ranks, any DSM_DOMAIN). Rank 0 writes a folder of shards; all
+// ranks open it and compare every byte of every tensor. Also shows: the files are read once per job (rchar of
+// /proc/self/io summed over the ranks), errors are the same everywhere and leave no home memory behind, close gives the
+// memory back.
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -50,17 +51,19 @@ std::string text_of_rank_0(transport::Bootstrap& bootstrap, const std::string& m
 }
 
 void write_model(const testing::TemporaryFolder& folder) {
-  folder.write("m-1.safetensors",
-               testing::safetensors_file(fmt::format(R"({{"scalar":{{"dtype":"I64","shape":[],"data_offsets":[0,8]}},)"
-                                                     R"("empty":{{"dtype":"F32","shape":[0,4],"data_offsets":[8,8]}},)"
-                                                     R"("big":{{"dtype":"F32","shape":[{},2],"data_offsets":[8,{}]}}}})",
-                                                     (kBigBytes - 8) / 8, kBigBytes),
-                                         kBigBytes));
+  folder.write("m-1.safetensors", testing::safetensors_file(
+                                      fmt::format(R"({{"scalar":{{"dtype":"I64","shape":[],"data_offsets":[0,8]}},)"
+                                                  R"("empty":{{"dtype":"F32","shape":[0,4],"data_offsets":[8,8]}},)"
+                                                  R"("big":{{"dtype":"F32","shape":[{},2],"data_offsets":[8,{}]}}}})",
+                                                  (kBigBytes - 8) / 8, kBigBytes),
+                                      kBigBytes));
   folder.write("m-2.safetensors",
                testing::safetensors_file(R"({"small":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})", kSmallBytes));
-  folder.write("m-3.safetensors", testing::safetensors_file(R"({"none":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0));
-  folder.write(kIndexName, R"({"weight_map":{"scalar":"m-1.safetensors","empty":"m-1.safetensors","big":"m-1.safetensors",)"
-                           R"("small":"m-2.safetensors","none":"m-3.safetensors"}})");
+  folder.write("m-3.safetensors",
+               testing::safetensors_file(R"({"none":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0));
+  folder.write(kIndexName,
+               R"({"weight_map":{"scalar":"m-1.safetensors","empty":"m-1.safetensors","big":"m-1.safetensors",)"
+               R"("small":"m-2.safetensors","none":"m-3.safetensors"}})");
 }
 
 // `first` is the tensor's place in its file's data section.
@@ -108,7 +111,8 @@ class Job {
     const auto result = open(folder);
     DSM_CHECK(!result.ok());
     DSM_CHECK(result.status() == status, "{}", result.failure().message);
-    DSM_CHECK(result.failure().message.find(part) != std::string::npos, "'{}' lacks '{}'", result.failure().message, part);
+    DSM_CHECK(result.failure().message.find(part) != std::string::npos, "'{}' lacks '{}'", result.failure().message,
+              part);
     DSM_CHECK(text_of_rank_0(bootstrap_, result.failure().message) == result.failure().message);
     DSM_CHECK(sum_over_ranks(bootstrap_, node_.counters().get(Counter::home_bytes)) == home_before);
   }
@@ -119,7 +123,8 @@ class Job {
     return sum_over_ranks(bootstrap_, node_.shape().leader() ? node_.counters().get(Counter::file_read_bytes) : 0);
   }
   Result<std::unique_ptr<Weights>> open(const std::string& folder) {
-    return Weights::open(node_, bootstrap_, [this](const memory::RegionDescriptor& wanted) { return allocate(wanted); }, folder);
+    return Weights::open(
+        node_, bootstrap_, [this](const memory::RegionDescriptor& wanted) { return allocate(wanted); }, folder);
   }
 
   // One region after the other through this rank's arena; nothing is given back to it, the arena is large.

@@ -1,5 +1,5 @@
-// dsm-info: what a job started from here would run on and with. Alone it describes this machine and a job of one rank; under
-// mpirun it opens the runtime as any job does and reports the transport that each pair of domains really uses.
+// dsm-info: what a job started from here would run on and with. Alone it describes this machine and a job of one rank;
+// under mpirun it opens the runtime as any job does and reports the transport that each pair of domains really uses.
 //
 //   dsm-info
 //   mpirun -np 4 dsm-info
@@ -33,7 +33,8 @@ Result<> print_hosts(transport::Bootstrap& bootstrap) {
   DSM_ASSIGN(const auto sections, gather_texts(bootstrap, host_section()));
   std::set<std::string> seen;
   for (const std::string& section : sections)
-    if (bootstrap.rank().value == 0 && seen.insert(section.substr(0, section.find('\n'))).second) fmt::print("{}\n", section);
+    if (bootstrap.rank().value == 0 && seen.insert(section.substr(0, section.find('\n'))).second)
+      fmt::print("{}\n", section);
   return success();
 }
 
@@ -55,7 +56,8 @@ int run(int argc, char** argv) {
     const std::string_view argument = argv[1];
     const bool help = argument == "-h" || argument == "--help";
     fmt::print(help ? stdout : stderr,
-               "usage: [mpirun -np N] dsm-info\nPrints options, hosts, limits and, under mpirun, the transport between each pair "
+               "usage: [mpirun -np N] dsm-info\nPrints options, hosts, limits and, under mpirun, the transport between "
+               "each pair "
                "of domains.\n");
     return help ? 0 : 2;
   }

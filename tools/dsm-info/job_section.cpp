@@ -22,8 +22,9 @@ std::string domain_lines(const engine::Node& node) {
   const engine::JobShape& shape = node.shape();
   if (!shape.leader()) return "";
   const uint64_t home_limit = node.segment().header().home_bytes_limit.load();
-  std::string text = line(fmt::format("domain {}", shape.domain.value),
-                          fmt::format("ranks [{}], leader {}", fmt::join(ranks_of(shape, shape.domain.value), ", "), shape.rank.value));
+  std::string text = line(
+      fmt::format("domain {}", shape.domain.value),
+      fmt::format("ranks [{}], leader {}", fmt::join(ranks_of(shape, shape.domain.value), ", "), shape.rank.value));
   text += line("  faults", mechanism_text(node.mechanism()));
   text += line("  cache", shape.domains == 1 ? std::string("not needed: one domain has one copy of everything")
                                              : fmt::format("{}, {} in use", bytes_text(node.options().cache_bytes),
@@ -49,12 +50,13 @@ Result<std::vector<std::string>> gather_texts(transport::Bootstrap& bootstrap, c
 Result<std::string> job_section(engine::Node& node, transport::Bootstrap& bootstrap) {
   const engine::JobShape& shape = node.shape();
   DSM_ASSIGN(const auto domains, gather_texts(bootstrap, domain_lines(node)));
-  std::string text = "job\n" +
-                     line("ranks", fmt::format("{} in {} domain{}, {}", shape.ranks, shape.domains, shape.domains == 1 ? "" : "s",
-                                               shape.one_host ? "one host" : "several hosts")) +
-                     line("started by", bootstrap.description()) +
-                     line("transport", shape.domains == 1 ? "not opened: one domain" : node.transport_text()) +
-                     line("window", fmt::format("{} at {}", bytes_text(node.window().bytes()), fmt::ptr(node.window().base())));
+  std::string text =
+      "job\n" +
+      line("ranks", fmt::format("{} in {} domain{}, {}", shape.ranks, shape.domains, shape.domains == 1 ? "" : "s",
+                                shape.one_host ? "one host" : "several hosts")) +
+      line("started by", bootstrap.description()) +
+      line("transport", shape.domains == 1 ? "not opened: one domain" : node.transport_text()) +
+      line("window", fmt::format("{} at {}", bytes_text(node.window().bytes()), fmt::ptr(node.window().base())));
   for (const std::string& domain : domains) text += domain;
   return text;
 }

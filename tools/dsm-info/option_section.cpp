@@ -24,7 +24,8 @@ std::string bytes_text(uint64_t bytes) {
 }
 
 std::string mechanism_text(const memory::FaultMechanism& mechanism) {
-  return mechanism.full_userfaultfd ? mechanism.description : fmt::format("none, so one domain only: {}", mechanism.description);
+  return mechanism.full_userfaultfd ? mechanism.description
+                                    : fmt::format("none, so one domain only: {}", mechanism.description);
 }
 
 }  // namespace farpage::info

@@ -1,5 +1,5 @@
-// The parts of dsm-info's report, each as text of whole lines. The host part describes the machine of the calling process and
-// needs no job; the job part needs an open node.
+// The parts of dsm-info's report, each as text of whole lines. The host part describes the machine of the calling
+// process and needs no job; the job part needs an open node.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ std::string option_section(const Options& options, const std::vector<std::string
 /// Topology, GPUs, page fault mechanism, limits of this process.
 std::string host_section();
 
-/// Ranks and domains, versions of what was loaded, the transport of each pair of domains, budgets. Collective; the text is
-/// complete on rank 0 only.
+/// Ranks and domains, versions of what was loaded, the transport of each pair of domains, budgets. Collective; the text
+/// is complete on rank 0 only.
 Result<std::string> job_section(engine::Node& node, transport::Bootstrap& bootstrap);
 
 /// Collective: every rank's text, in rank order.

@@ -1,5 +1,5 @@
-// gen_docs tuning | counters: prints docs/tuning.md or docs/counters.md from the tables that the code is made from. The tidy
-// test compares the files with this output; after a change of a table:
+// gen_docs tuning | counters: prints docs/tuning.md or docs/counters.md from the tables that the code is made from. The
+// tidy test compares the files with this output; after a change of a table:
 //   build/release/tools/gen_docs tuning >docs/tuning.md
 #include <fmt/format.h>
 
@@ -35,8 +35,10 @@ std::string unit(std::string_view type) {
 void print_tuning() {
   fmt::print(
       "# Tuning\n\n"
-      "Options are environment variables, read once by `dsm_init`. All ranks must agree on them (except `DSM_LOG` and `DSM_STATS`).\n"
-      "A malformed value is an error that names the variable; an unknown `DSM_` variable is a warning. `dsm-info` prints the values\n"
+      "Options are environment variables, read once by `dsm_init`. All ranks must agree on them (except `DSM_LOG` and "
+      "`DSM_STATS`).\n"
+      "A malformed value is an error that names the variable; an unknown `DSM_` variable is a warning. `dsm-info` "
+      "prints the values\n"
       "in force and where they come from.\n\n"
       "This file is made from `runtime/base/options.def` by `gen_docs tuning`.\n\n"
       "| variable | unit | default | meaning |\n"
@@ -48,7 +50,8 @@ void print_tuning() {
 void print_counters() {
   fmt::print(
       "# Counters\n\n"
-      "One set per domain, read by `dsm_stats` and `dsm_counter` and printed at `dsm_finalize` with `DSM_STATS=1`. Counters only grow,\n"
+      "One set per domain, read by `dsm_stats` and `dsm_counter` and printed at `dsm_finalize` with `DSM_STATS=1`. "
+      "Counters only grow,\n"
       "except those that say \"now\".\n\n"
       "This file is made from `runtime/base/counters.def` by `gen_docs counters`.\n\n"
       "| counter | what it counts |\n"
