@@ -182,6 +182,10 @@ bool Blocks::open_run(const Block& block, RankSlot rank) {
     if (!context_.alone() && (block.region->blocks_with_same_home(first) << block.region->block_shift) < run.bytes)
       return false;
   }
+  if (state.open & bit_of(rank)) {  // its fault was under way while the run was opened for another thread
+    context_.pages.wake(rank, run);
+    return true;
+  }
   if (!context_.pages.open(rank, run)) return false;
   state.open |= bit_of(rank);
   context_.counters().add(Counter::runs_opened);

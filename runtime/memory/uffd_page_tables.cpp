@@ -150,6 +150,9 @@ class UffdPageTables final : public PageTables {
     if (result == -ENOMEM) return false;
     check(result, "opening", rank, range);
     r.openings++;
+    // The kernel wakes the range's waiters before it takes the range out, and under per-VMA locks (Linux 6.6 on) a thread may
+    // queue up in between: nobody would wake it.
+    wake(rank, range);
     return true;
   }
 
