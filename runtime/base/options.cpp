@@ -199,6 +199,4 @@ std::string foreign_environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-void set_foreign_environment_default(const char* name, const char* value) { ::setenv(name, value, 0); }
-
 }  // namespace farpage

@@ -47,7 +47,4 @@ std::string agreed_options_text(const Options& options);
 /// An environment variable that is not an option of ours (launcher, terminal). "" when absent.
 std::string foreign_environment(const char* name);
 
-/// Sets an environment variable of another library before it starts, unless the user did.
-void set_foreign_environment_default(const char* name, const char* value);
-
 }  // namespace farpage

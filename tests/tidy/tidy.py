@@ -52,6 +52,7 @@ GETENV = re.compile(r"\b(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(")
 GETENV_IN = "runtime/base/options.cpp"
 WORDS = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder)\b|\bfor now\b", re.IGNORECASE)
 PATHS = re.compile(r"(^|[\s\"'`=(])/(root|home|work)/")
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -123,6 +124,15 @@ def check_words(path, lines, findings):
                 findings.append(f"{path}:{number}: {rule}: '{match[0].strip()}'")
 
 
+def check_links(root, path, lines, findings):
+    """A link to a file of the tree leads somewhere."""
+    folder = os.path.dirname(os.path.join(root, path))
+    for number, line in enumerate(lines, 1):
+        for target in LINK.findall(line):
+            if "://" not in target and not os.path.exists(os.path.join(folder, target)):
+                findings.append(f"{path}:{number}: links: there is no {target}")
+
+
 def check_built(root, paths, findings):
     """A source that no CMakeLists.txt names is dead."""
     lists = {path: "\n".join(read_lines(os.path.join(root, path))) for path in paths if path.endswith("CMakeLists.txt")}
@@ -180,6 +190,8 @@ def run(root, compiler=None, flags=(), generated=()):
             check_code(root, path, lines, findings)
         if path.endswith((".h", ".hpp", ".cuh")):
             check_header(path, lines, findings)
+        if path.endswith(".md"):
+            check_links(root, path, lines, findings)
         if not path.startswith("tests/tidy/"):
             check_words(path, lines, findings)
     check_built(root, paths, findings)

@@ -95,6 +95,9 @@ class Planted(unittest.TestCase):
     def test_paths_of_a_machine(self):
         self.expect("paths", "docs/a.md:1", {"docs/a.md": "see /home/someone/notes\n"})
 
+    def test_links(self):
+        self.expect("links", "docs/b.md:2", {"docs/b.md": "[a](a.md), [top](../docs/a.md#part), [web](https://x.org/y)\n[b](c.md)\n"})
+
     def test_source_that_nobody_builds(self):
         self.expect("built", "runtime/base/b.cpp:1", {"runtime/base/b.cpp": "\n"})
 

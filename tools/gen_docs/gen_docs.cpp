@@ -1,5 +1,5 @@
-// gen_docs tuning | counters: prints docs/tuning.md or docs/counters.md from the tables that the code is made from. The
-// tidy test compares the files with this output; after a change of a table:
+// gen_docs tuning | counters | protocol: prints docs/tuning.md, docs/counters.md or docs/protocol-tables.md from the
+// tables that the code is made from. The tidy test compares the files with this output; after a change of a table:
 //   build/release/tools/gen_docs tuning >docs/tuning.md
 #include <fmt/format.h>
 
@@ -9,6 +9,8 @@
 
 #include "runtime/base/counters.hpp"
 #include "runtime/base/options.hpp"
+#include "runtime/coherence/agent.hpp"
+#include "runtime/coherence/directory.hpp"
 
 namespace farpage {
 namespace {
@@ -62,6 +64,43 @@ void print_counters() {
   }
 }
 
+// One table a state; rows that a broken invariant alone could reach are left out and counted.
+template <class Row, class Action>
+void print_states(const Row* rows, uint32_t count, Action impossible) {
+  uint32_t left_out = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const Row& row = rows[i];
+    if (i == 0 || rows[i - 1].in != row.in)
+      fmt::print("\n### {}\n\n| on | next | actions |\n| --- | --- | --- |\n", coherence::name(row.in));
+    if (row.actions[0] == impossible) {
+      left_out++;
+      continue;
+    }
+    std::string actions;
+    for (const Action action : row.actions)
+      if (action != Action::None) actions += (actions.empty() ? "" : ", ") + std::string(coherence::name(action));
+    fmt::print("| {} | {} | {} |\n", coherence::name(row.on), row.next == row.in ? "" : coherence::name(row.next),
+               actions);
+  }
+  fmt::print("\n{} rows; the other {} of {} are impossible and end in a check.\n", count - left_out, left_out, count);
+}
+
+void print_protocol() {
+  fmt::print(
+      "# The tables of the COHERENT protocol\n\n"
+      "What each state does on each event, as the runtime, the simulator and the explorer execute it. An empty "
+      "\"next\" stays in the\n"
+      "state. [protocol.md](protocol.md) explains them.\n\n"
+      "This file is made from `runtime/coherence` by `gen_docs protocol`.\n\n"
+      "## Directory: a block at its home\n");
+  uint32_t count = 0;
+  const coherence::DirRow* directory = coherence::directory_rows(count);
+  print_states(directory, count, coherence::DirAction::Impossible);
+  fmt::print("\n## Agent: a block in a domain\n");
+  const coherence::AgentRow* agent = coherence::agent_rows(count);
+  print_states(agent, count, coherence::AgentAction::Impossible);
+}
+
 }  // namespace
 }  // namespace farpage
 
@@ -69,6 +108,7 @@ int main(int argc, char** argv) {
   const std::string_view what = argc == 2 ? argv[1] : "";
   if (what == "tuning") return farpage::print_tuning(), 0;
   if (what == "counters") return farpage::print_counters(), 0;
-  fmt::print(stderr, "usage: gen_docs tuning | counters\n");
+  if (what == "protocol") return farpage::print_protocol(), 0;
+  fmt::print(stderr, "usage: gen_docs tuning | counters | protocol\n");
   return 2;
 }
