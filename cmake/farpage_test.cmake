@@ -13,6 +13,8 @@
 #     One ctest entry that runs the target under mpirun. LABELS defaults to mpi, TIMEOUT to 120. RUN_SERIAL for tests that
 #     measure time. NP 0 runs the target without mpirun.
 
+#   farpage_test_properties(<name> PROPERTY value ...)
+#     set_tests_properties for one of them, under its own name; nothing where this build does not have the test.
 #
 # Under a sanitizer (FARPAGE_SANITIZE) test names begin with asan: or tsan:, and only these are registered: unit tests; MPI
 # tests with 2 and 4 ranks (ASan) or 2 ranks (TSan); nothing labelled litmus, model, bench or tidy. SANITIZE address,
@@ -83,6 +85,12 @@ function(farpage_unit_test name)
   add_test(NAME ${test} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${test} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
                        ENVIRONMENT "${FARPAGE_TEST_ENVIRONMENT}" FAIL_REGULAR_EXPRESSION "${FARPAGE_TEST_FAILS}")
+endfunction()
+
+function(farpage_test_properties name)
+  if(TEST ${FARPAGE_TEST_PREFIX}${name})
+    set_tests_properties(${FARPAGE_TEST_PREFIX}${name} PROPERTIES ${ARGN})
+  endif()
 endfunction()
 
 function(farpage_mpi_test name)
