@@ -1,6 +1,10 @@
 #include "runtime/engine/block_service.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "runtime/base/check.hpp"
@@ -209,8 +213,8 @@ void BlockService::serve_immutable(ThreadSlot slot, const Block& block) {
   Thread& thread = threads_[slot];
   const bool published = block.region->state == RegionState::Published;
   if (thread.write && (published || !block.home_here))
-    return poison(slot, block.range(), Status::Unsupported,
-                  published ? "store to a published IMMUTABLE region" : "store to an IMMUTABLE block whose home is elsewhere");
+    return refuse_store(slot, block,
+                        published ? "store to a published IMMUTABLE region" : "store to an IMMUTABLE block whose home is elsewhere");
   if (block.home_here) {
     if (!published && blocks_.open_run(block, thread.rank)) {
       context_.counters().add(Counter::faults_open);
@@ -231,6 +235,21 @@ void BlockService::serve_immutable(ThreadSlot slot, const Block& block) {
     if (step.action == coherence::ImmutableAction::WaitAndAsk) ask_immutable(block);
   }
   follow_stream(slot, block);
+}
+
+// A page that is mapped cannot be poisoned. A copy is given up first; home memory stays where it is for the others, and the
+// thread is signalled instead. (A system call that stores there is not interrupted by a signal: it waits for its deadline.)
+void BlockService::refuse_store(ThreadSlot slot, const Block& block, const char* reason) {
+  Thread& thread = threads_[slot];
+  if (!block.home_here) {
+    if (blocks_.agent(block).state == AgentState::S) evict(block.slot);
+    return poison(slot, block.range(), Status::Unsupported, reason);
+  }
+  const Range page{round_down(thread.offset, kPageBytes), kPageBytes};
+  memory::log_poison(context_.segment, thread.rank, page, Status::Unsupported, reason, thread.tid);
+  context_.counters().add(Counter::faults_poisoned);
+  ::syscall(SYS_tgkill, context_.segment.header().pids[thread.rank].load(), thread.tid, SIGBUS);
+  finish_fault(slot);
 }
 
 void BlockService::ask_immutable(const Block& block) {

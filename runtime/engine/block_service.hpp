@@ -59,6 +59,7 @@ class BlockService {
   uint64_t prefetched_behind(const Block& block, RankSlot rank) const;
 
   // IMMUTABLE.
+  void refuse_store(ThreadSlot thread, const Block& block, const char* reason);
   void ask_immutable(const Block& block);
   void on_immutable_data(const Block& block, const std::byte* bytes);
   void serve_immutable_copy(AgentId to, const Block& block);

@@ -79,7 +79,24 @@ void forward(int signal, siginfo_t* info, void* context) {
   ::sigaction(signal, &fallback, nullptr);
 }
 
+// The lane refuses an access to a page that is mapped by signalling the thread, which waits in its fault.
+bool refused_by_lane(int signal, const siginfo_t* info, PoisonReason& reason) {
+  if (signal != SIGBUS || info->si_code != SI_TKILL || !installed.load(std::memory_order_acquire)) return false;
+  if (info->si_pid != report.segment->header().pids[0].load()) return false;
+  return find_signalled(*report.segment, report.slot, static_cast<uint32_t>(::gettid()), reason);
+}
+
 void on_signal(int signal, siginfo_t* info, void* context) {
+  if (PoisonReason reason{}; refused_by_lane(signal, info, reason)) {
+    if (guard != nullptr) {
+      guard_status = static_cast<int>(reason.status);
+      siglongjmp(*guard, 1);
+    }
+    print(signal, reinterpret_cast<uint64_t>(report.window->base()) + reason.range.offset, reason.range.offset, &reason);
+    forward(signal, info, context);
+    ::raise(signal);  // to return would be to wait in the fault again
+    return;
+  }
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   if (!installed.load(std::memory_order_acquire) || !report.window->contains(info->si_addr)) return forward(signal, info, context);
   const WindowOffset offset = report.window->offset_of(info->si_addr);

@@ -11,12 +11,15 @@ namespace farpage::memory {
 struct PoisonReason {
   Range range;
   Status status;
-  char text[160];
+  char text[156];
 };
 
-/// The lane's alone.
-void log_poison(const StateSegment& segment, RankSlot rank, Range range, Status status, const char* reason);
+/// The lane's alone. `thread`: the one that gets a signal instead of poison (a mapped page cannot be poisoned); 0: poison.
+void log_poison(const StateSegment& segment, RankSlot rank, Range range, Status status, const char* reason, uint32_t thread = 0);
 /// The newest record for this rank that covers `at`. Async-signal-safe. False: none (any more).
 bool find_poison(const StateSegment& segment, RankSlot rank, WindowOffset at, PoisonReason& out);
+
+/// The newest record for this thread. Async-signal-safe.
+bool find_signalled(const StateSegment& segment, RankSlot rank, uint32_t thread, PoisonReason& out);
 
 }  // namespace farpage::memory

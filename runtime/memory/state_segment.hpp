@@ -35,8 +35,9 @@ struct PoisonRecord {
   WindowOffset offset;
   uint64_t bytes;
   uint32_t rank_slot;
+  uint32_t thread;  // the thread that was signalled instead of poisoned; 0: poison
   uint32_t status;  // Status
-  char reason[160];
+  char reason[156];
 };
 
 /// One entry of a rank's mailbox: memory of its arena that others have freed. Drained by the rank's allocator.
