@@ -26,6 +26,15 @@ T* from_rank(T* mine, int root) {
   std::_Exit(9);
 }
 
+// Returns when the process stands still (state T of /proc).
+void wait_until_stopped(pid_t process) {
+  for (char state = 0; state != 'T'; std::this_thread::yield()) {
+    FILE* stat = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "r");
+    if (stat == nullptr || std::fscanf(stat, "%*d %*s %c", &state) != 1) survived("the process that was to be stopped");
+    std::fclose(stat);
+  }
+}
+
 // The others wait in a barrier that cannot end well: it must end all the same.
 void wait_for_the_end() {
   const dsm_status_t status = dsm_barrier();
@@ -119,6 +128,7 @@ int main(int argc, char** argv) {
     (void)read(memory);  // the region is known, the blocks read below are not here
     dsm::barrier();
     if (rank == 0) raise(SIGSTOP);
+    wait_until_stopped(still);
     if (rank == 1) later(4);
     if (rank == last && mode == "stop-home") {
       (void)read(memory + 1024);
