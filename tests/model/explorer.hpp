@@ -24,6 +24,7 @@ struct SearchOptions {
   uint8_t values = 2;
   bool evictions = true;
   bool progress = false;    // look for cycles
+  bool hasty_timers = false;
   uint64_t most_states = 30'000'000;
 };
 
@@ -36,7 +37,7 @@ class Explorer {
 
   Search run() {
     Search result;
-    add(W(plans_, options_.accesses, options_.values), 0);
+    add(start(), 0);
     for (uint32_t i = 0; i < offsets_.size() && result.wrong.empty(); i++) {
       const W world = unpack(i);
       uint32_t moves = 0;
@@ -88,6 +89,12 @@ class Explorer {
   }
 
  private:
+  W start() const {
+    W w(plans_, options_.accesses, options_.values);
+    w.hasty_timers = options_.hasty_timers;
+    return w;
+  }
+
   // A state in few bytes. What only steers time (backoff, the newest grant) is left out: it changes no decision.
   std::string pack(W& w) const {
     std::string out;
@@ -126,7 +133,7 @@ class Explorer {
   }
 
   W unpack(uint32_t index) const {
-    W w(plans_, options_.accesses, options_.values);
+    W w = start();
     const auto* at = reinterpret_cast<const uint8_t*>(pool_.data() + offsets_[index]);
     const auto* end = reinterpret_cast<const uint8_t*>(index + 1 < offsets_.size() ? pool_.data() + offsets_[index + 1] : pool_.data() + pool_.size());
     for (size_t b = 0; b < kBlocks; b++) {

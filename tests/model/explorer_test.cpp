@@ -54,6 +54,16 @@ TEST_CASE("explorer: 2 agents and 2 blocks with accesses over both make progress
   CHECK(search.complete);
 }
 
+TEST_CASE("explorer: holds that end before the woken thread has run are safe") {
+  const Search one = explore<3, 1, 3>("3 x 1, 1 access, evictions, hasty timers", readers_and_writers(3), {.accesses = 1, .values = 3, .hasty_timers = true});
+  CHECK(one.wrong == "");
+  CHECK(one.complete);
+  const std::vector<ThreadPlan> plans = {{0, {{W0, W1}, {R1, R0}}}, {1, {{W1, W0}, {R0, W1}}}};
+  const Search two = explore<2, 2, 2>("2 x 2, straddling, 2 accesses, evictions, hasty timers", plans, {.accesses = 2, .values = 2, .hasty_timers = true});
+  CHECK(two.wrong == "");
+  CHECK(two.complete);
+}
+
 TEST_CASE("explorer: two threads of one agent and one of another, accesses over both blocks") {
   const std::vector<ThreadPlan> plans = {{0, {{W0, W1}}}, {0, {{W1, W0}, {R1}}}, {1, {{W1, W0}, {W0}}}};
   const Search search = explore<2, 2, 3>("2 x 2, 3 threads, 2 accesses, progress", plans, {.accesses = 2, .values = 2, .evictions = false, .progress = true});

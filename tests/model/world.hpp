@@ -59,6 +59,7 @@ struct World {
 
   const std::vector<ThreadPlan>* plans = nullptr;
   uint8_t values = 2;  // data are counted modulo this
+  bool hasty_timers = false;  // timers may fire before the woken thread has run: safe, but nothing then makes progress sure
 
   std::array<std::array<AgentEntry, kBlocks>, kAgents> agents{};
   std::array<std::array<Bytes, kBlocks>, kAgents> data{};
@@ -218,7 +219,7 @@ struct World {
 
   bool timer_may_fire(int t) const {
     const auto index = static_cast<size_t>(t);
-    return timer[index] && !woken[index] && thread[index] != ThreadState::Faulted && thread[index] != ThreadState::Waiting;
+    return timer[index] && (hasty_timers || !woken[index]) && thread[index] != ThreadState::Faulted && thread[index] != ThreadState::Waiting;
   }
   void fire_timer(int t) {
     timer[static_cast<size_t>(t)] = false;
