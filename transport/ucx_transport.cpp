@@ -457,8 +457,10 @@ Result<> UcxTransportImpl::flush(uint64_t timeout_ms) {
   while (under_way_ != 0) {
     ucp_worker_progress(worker_.get());
     for (uint16_t peer = 0; peer < parameters_.agents; peer++)
-      for (uint8_t c = 0; c < kClasses; c++)
-        if (peers_[peer].failed) peers_[peer].credits[c] = kCreditsPerClass, drain(peer, c);
+      for (uint8_t c = 0; c < kClasses; c++) {
+        if (peers_[peer].failed) peers_[peer].credits[c] = kCreditsPerClass;  // what waits for the dead is dropped
+        drain(peer, c);
+      }
     if (clock.now_ns() >= deadline) return error(Status::TimedOut, "{} messages could not be sent within {} ms", under_way_, timeout_ms);
     sched_yield();
   }
