@@ -65,6 +65,11 @@ function(farpage_test_program name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} doctest::doctest fmt::fmt)
+  # Programs that see only the public library need the sanitizer's runtime themselves: it must be loaded first.
+  if(FARPAGE_SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=${FARPAGE_SANITIZE})
+    target_link_options(${name} PRIVATE -fsanitize=${FARPAGE_SANITIZE})
+  endif()
 endfunction()
 
 function(farpage_unit_test name)
