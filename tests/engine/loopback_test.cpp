@@ -19,7 +19,11 @@ namespace farpage::engine {
 namespace {
 
 constexpr uint64_t kWindowBytes = 1_GiB;
-constexpr uint64_t kFirstBase = 0x40'0000'0000;  // free under every sanitizer
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kFirstBase = 0x40'0000'0000;  // what ThreadSanitizer leaves free is AddressSanitizer's shadow
+#else
+constexpr uint64_t kFirstBase = 0x2000'0000'0000;
+#endif
 constexpr WindowOffset kRegion = 2_MiB;
 
 struct Domain {
