@@ -132,29 +132,6 @@ std::vector<double> measure_faults(Placement placement, uint32_t count, long pau
   return samples;
 }
 
-double walk(volatile char* memory, uint64_t bytes, bool write_it) {
-  const double begin = now_ns();
-  for (uint64_t at = 0; at < bytes; at += 64) {
-    if (write_it)
-      memory[at] = static_cast<char>(at);
-    else
-      (void)memory[at];
-  }
-  return static_cast<double>(bytes) / (now_ns() - begin) * 1e9;
-}
-
-double warm_memfd_rate(uint64_t bytes, bool write_it) {
-  const int file = memfd_create("floor", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return 0;
-  auto* memory = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-  std::vector<double> rates;
-  walk(memory, bytes, true);
-  for (int turn = 0; turn < 9; turn++) rates.push_back(walk(memory, bytes, write_it));
-  munmap(memory, bytes);
-  close(file);
-  return median(rates);
-}
-
 }  // namespace
 
 std::vector<double> cross_process_fault_ns(Placement placement, uint32_t count) { return measure_faults(placement, count, 0); }
@@ -191,8 +168,26 @@ std::vector<double> socket_round_trip_ns(bool same_core, uint32_t count) {
   return samples;
 }
 
-double warm_memfd_read_rate(uint64_t bytes) { return warm_memfd_rate(bytes, false); }
-double warm_memfd_write_rate(uint64_t bytes) { return warm_memfd_rate(bytes, true); }
+PlainMemory::PlainMemory(uint64_t bytes) : data_(nullptr), bytes_(bytes) {
+  const int file = memfd_create("floor", MFD_CLOEXEC);
+  if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0)
+    data_ = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  close(file);
+  walk_rate(data_, bytes, true);
+}
+PlainMemory::~PlainMemory() { munmap(data_, bytes_); }
+
+double walk_rate(char* memory, uint64_t bytes, bool write_it) {
+  auto* at = static_cast<volatile char*>(memory);
+  const double begin = now_ns();
+  for (uint64_t i = 0; i < bytes; i += 64) {
+    if (write_it)
+      at[i] = static_cast<char>(i);
+    else
+      (void)at[i];
+  }
+  return static_cast<double>(bytes) / (now_ns() - begin) * 1e9;
+}
 
 double percentile(std::vector<double> values, double fraction) {
   if (values.empty()) return 0;

@@ -22,9 +22,22 @@ std::vector<double> isolated_cross_process_fault_ns(Placement placement, uint32_
 /// A round trip of a word between two processes over a Unix socket: two wake-ups and no page tables, nanoseconds each.
 std::vector<double> socket_round_trip_ns(bool same_core, uint32_t count);
 
-/// Loads of one word a cache line over `bytes` of a plain shared memfd, second pass, bytes a second.
-double warm_memfd_read_rate(uint64_t bytes);
-double warm_memfd_write_rate(uint64_t bytes);
+/// A plain shared memfd of `bytes`, touched: what global memory that is here should be as fast as.
+class PlainMemory {
+ public:
+  explicit PlainMemory(uint64_t bytes);
+  ~PlainMemory();
+  PlainMemory(const PlainMemory&) = delete;
+  PlainMemory& operator=(const PlainMemory&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  char* data_;
+  uint64_t bytes_;
+};
+
+/// Loads or stores of one byte a cache line, bytes a second.
+double walk_rate(char* memory, uint64_t bytes, bool write_it);
 
 double median(std::vector<double> values);
 double percentile(std::vector<double> values, double fraction);
