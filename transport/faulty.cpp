@@ -40,7 +40,7 @@ class Faulty final : public Transport {
       const Held message = std::move(held_[next]);
       held_.erase(held_.begin() + static_cast<long>(next));
       const PoolBuffer buffer = pool_.take();
-      std::memcpy(buffer.bytes(), message.payload.data(), message.payload.size());
+      if (message.payload.size() != 0) std::memcpy(buffer.bytes(), message.payload.data(), message.payload.size());
       handler(context, {message.from, message.message_class, std::span(message.header.data(), message.header_bytes),
                         {message.payload.empty() ? nullptr : buffer.bytes(), message.payload.size()}});
       if (mischief_.sticky_payloads) std::memset(buffer.bytes(), 0xee, message.payload.size());
