@@ -14,6 +14,20 @@ enum class Consistency : uint8_t { Coherent = 0, Release = 1, Immutable = 2, Unc
 enum class Placement : uint8_t { Local = 0, AtRank = 1, Interleave = 2, Slices = 3 };          // = dsm_placement_t
 enum class RegionState : uint8_t { Free = 0, Live = 1, Published = 2, Freeing = 3 };
 
+/// The state of a region in the table: the lane changes it while any thread of the domain reads it. A plain byte to copy.
+class SharedRegionState {
+ public:
+  SharedRegionState(RegionState state = RegionState::Free) : state_(state) {}
+  operator RegionState() const { return __atomic_load_n(&state_, __ATOMIC_ACQUIRE); }
+  SharedRegionState& operator=(RegionState state) {
+    __atomic_store_n(&state_, state, __ATOMIC_RELEASE);
+    return *this;
+  }
+
+ private:
+  RegionState state_;
+};
+
 inline constexpr uint32_t kMaxSlices = 64;
 
 struct Slice {
@@ -30,7 +44,7 @@ struct RegionDescriptor {
   uint8_t block_shift = 12;
   Consistency consistency = Consistency::Coherent;
   Placement placement = Placement::Local;
-  RegionState state = RegionState::Free;
+  SharedRegionState state;
   bool slab = false;         // holds small objects
   uint8_t pad0 = 0;
   uint16_t home_rank = 0;    // Local, AtRank

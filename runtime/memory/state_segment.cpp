@@ -86,6 +86,13 @@ StateSegment::~StateSegment() {
   if (base_ != nullptr) ::munmap(base_, layout_.total_bytes);
 }
 
+namespace {
+// Byte by byte: presence is read at any time, without a lock.
+void clear(std::byte* begin, const std::byte* end) {
+  for (; begin < end; begin++) __atomic_store_n(reinterpret_cast<uint8_t*>(begin), uint8_t{0}, __ATOMIC_RELAXED);
+}
+}  // namespace
+
 void StateSegment::zero(Area which, uint64_t first_byte, uint64_t bytes) const {
   DSM_CHECK(first_byte + bytes <= area_bytes(which));
   std::byte* begin = static_cast<std::byte*>(area(which)) + first_byte;
@@ -96,11 +103,11 @@ void StateSegment::zero(Area which, uint64_t first_byte, uint64_t bytes) const {
   };
   std::byte *first_page = page(begin, true), *last_page = page(end, false);
   if (first_page >= last_page) {
-    std::memset(begin, 0, bytes);
+    clear(begin, end);
     return;
   }
-  std::memset(begin, 0, static_cast<size_t>(first_page - begin));
-  std::memset(last_page, 0, static_cast<size_t>(end - last_page));
+  clear(begin, first_page);
+  clear(last_page, end);
   const int result = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first_page - base_, last_page - first_page);
   DSM_CHECK(result == 0, "{}", std::strerror(errno));
 }
