@@ -2,6 +2,7 @@
 #include "transport/ucx_transport.hpp"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <sched.h>
 #include <ucp/api/ucp.h>
 
@@ -16,9 +17,10 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/handle.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/options.hpp"
 #include "transport/buffer_pool.hpp"
 #include "transport/packet.hpp"
+#include "transport/ucx_path.hpp"
+#include "transport/ucx_settings.hpp"
 #include "transport/ucx_status.hpp"
 
 namespace farpage::transport {
@@ -64,7 +66,8 @@ struct Peer {
   ucs_status_t failure = UCS_OK;
   bool hello = false;
   std::array<uint32_t, kClasses> credits{kCreditsPerClass, kCreditsPerClass, kCreditsPerClass};
-  std::array<uint16_t, kClasses> owed{};  // credits that the peer gets back with our next packet
+  std::array<uint16_t, kClasses> held{};  // its messages in our rings
+  std::array<uint16_t, kClasses> owed{};  // credits that it gets back with our next packet
   std::array<SendOperation*, kClasses> first{}, last{};
 };
 
@@ -104,12 +107,12 @@ class UcxTransportImpl final : public UcxTransport {
   std::string version_text() const override;
 
  private:
-  Result<> configure(ucp_config_t* config);
   void register_chunk(std::byte* begin, size_t bytes);
   SendOperation* take_operation();
   void give_operation(SendOperation* operation);
   void post(SendOperation* operation);
-  void drain(uint16_t peer, uint8_t message_class);
+  void post_waiting();
+  void sleep(const Clock& clock, uint64_t since_ns);
   void send_control(uint16_t peer, uint8_t hello);
   void accept(const PacketHeader& packet, std::span<const std::byte> header, void* data, size_t bytes, bool may_keep, bool& kept);
   std::string path_of(const Peer& peer) const;
@@ -133,43 +136,20 @@ class UcxTransportImpl final : public UcxTransport {
   std::vector<std::byte> address_;
   int event_fd_ = -1;
   uint64_t under_way_ = 0;  // operations taken and not given back
+  uint64_t waiting_ = 0;    // of these without credit
   Traffic traffic_;
 };
-
-// Settings of ours hold unless the user has set the variable.
-Result<> UcxTransportImpl::configure(ucp_config_t* config) {
-  const bool one_host = std::all_of(parameters_.same_host.begin(), parameters_.same_host.end(), [](bool same) { return same; });
-  using Path = UcxParameters::Path;
-  const Path path = parameters_.path == Path::Auto && one_host ? Path::Shm : parameters_.path;
-  std::string device = parameters_.net_device == "auto" ? "" : parameters_.net_device;
-  if (path == Path::Tcp && device.empty()) {
-    if (!one_host)
-      return error(Status::InvalidArgument, "DSM_TRANSPORT=tcp over several hosts: name the interface in DSM_NET_DEVICE");
-    device = "lo";
-  }
-  struct Setting {
-    const char* name;
-    std::string value;
-  };
-  std::vector<Setting> settings = {{"RNDV_THRESH", "inf"}, {"KEEPALIVE_INTERVAL", "1s"}};
-  if (path == Path::Shm) settings.push_back({"TLS", "posix,sysv,self"});
-  if (path == Path::Tcp) settings.push_back({"TLS", "tcp,self"});
-  if (path != Path::Tcp) settings.push_back({"MM_ERROR_HANDLING", "y"});
-  if (!device.empty() && path != Path::Shm) settings.push_back({"NET_DEVICES", device});
-  for (const Setting& setting : settings) {
-    if (!foreign_environment((std::string("UCX_") + setting.name).c_str()).empty()) continue;
-    const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value.c_str());
-    if (status != UCS_OK) return ucx_error(status, setting.name);
-  }
-  return success();
-}
 
 Result<> UcxTransportImpl::open() {
   ucp_config_t* raw_config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw_config);
   if (status != UCS_OK) return ucx_error(status, "reading UCX's configuration");
   const UcpConfig config(raw_config);
-  DSM_TRY(configure(config.get()));
+  DSM_ASSIGN(const std::vector<UcxSetting> settings, ucx_settings(parameters_));
+  for (const UcxSetting& setting : settings) {
+    status = ucp_config_modify(config.get(), setting.name, setting.value.c_str());
+    if (status != UCS_OK) return ucx_error(status, setting.name);
+  }
 
   ucp_params_t context_parameters{};
   context_parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
@@ -235,7 +215,7 @@ Result<> UcxTransportImpl::connect(const std::vector<std::vector<std::byte>>& ad
   }
   // Both ways have worked when the peer's hello and the answer to ours are here.
   const SteadyClock clock;
-  const uint64_t deadline = clock.now_ns() + parameters_.connect_timeout_ms * 1'000'000;
+  const uint64_t begin = clock.now_ns(), deadline = begin + parameters_.connect_timeout_ms * 1'000'000;
   for (uint16_t peer = 0; peer < parameters_.agents; peer++)
     if (AgentId{peer} != parameters_.self) send_control(peer, 1);
   for (;;) {
@@ -254,7 +234,7 @@ Result<> UcxTransportImpl::connect(const std::vector<std::vector<std::byte>>& ad
         if (AgentId{peer} != parameters_.self && !peers_[peer].hello)
           return error(Status::TimedOut, "domain {} did not answer within {} ms", peer, parameters_.connect_timeout_ms);
     }
-    sched_yield();
+    sleep(clock, begin);
   }
   for (uint16_t peer = 0; peer < parameters_.agents; peer++) {
     if (AgentId{peer} == parameters_.self || !parameters_.same_host[peer] || parameters_.path == UcxParameters::Path::Tcp) continue;
@@ -292,26 +272,30 @@ void UcxTransportImpl::send(AgentId to, MessageClass message_class, std::span<co
   operation->packet_class = static_cast<uint8_t>(message_class);
   Peer& peer = peers_[to.value];
   const size_t c = operation->packet_class;
-  if (peer.credits[c] == 0 || peer.first[c] != nullptr) {
+  if (!peer.failed && (peer.credits[c] == 0 || peer.first[c] != nullptr)) {
     traffic_.waits_for_credit++;
+    waiting_++;
     (peer.last[c] == nullptr ? peer.first[c] : peer.last[c]->next) = operation;
     peer.last[c] = operation;
     return;
   }
-  peer.credits[c]--;
-  post(operation);
+  if (!peer.failed) peer.credits[c]--;
+  post(operation);  // drops it if the peer has failed
 }
 
-void UcxTransportImpl::drain(uint16_t to, uint8_t message_class) {
-  Peer& peer = peers_[to];
-  while (peer.credits[message_class] != 0 && peer.first[message_class] != nullptr) {
-    SendOperation* operation = peer.first[message_class];
-    peer.first[message_class] = operation->next;
-    if (operation->next == nullptr) peer.last[message_class] = nullptr;
-    operation->next = nullptr;
-    peer.credits[message_class]--;
-    post(operation);
-  }
+// Posts what has waited for credit and has it now. What waits for a failed peer is dropped: nobody would return its credits.
+void UcxTransportImpl::post_waiting() {
+  if (waiting_ == 0) return;
+  for (Peer& peer : peers_)
+    for (uint8_t c = 0; c < kClasses; c++)
+      while (peer.first[c] != nullptr && (peer.credits[c] != 0 || peer.failed)) {
+        SendOperation* operation = std::exchange(peer.first[c], peer.first[c]->next);
+        if (peer.first[c] == nullptr) peer.last[c] = nullptr;
+        operation->next = nullptr;
+        waiting_--;
+        if (!peer.failed) peer.credits[c]--;
+        post(operation);
+      }
 }
 
 void UcxTransportImpl::send_control(uint16_t peer, uint8_t hello) {
@@ -387,19 +371,24 @@ ucs_status_t UcxTransportImpl::on_receive(void* user_data, const void* header, s
 void UcxTransportImpl::accept(const PacketHeader& packet, std::span<const std::byte> header, void* data, size_t bytes, bool may_keep,
                               bool& kept) {
   Peer& peer = peers_[packet.sender];
+  const uint8_t in_class = packet.packet_class;
+  if (in_class < kClasses && peer.held[in_class] + peer.owed[in_class] >= kCreditsPerClass) {
+    traffic_.dropped_messages++;  // beyond its credits: not a peer of ours, or a broken one
+    return;
+  }
   traffic_.received_messages++;
   traffic_.received_bytes += sizeof packet + header.size() + bytes;
   for (uint8_t c = 0; c < kClasses; c++) {
     if (packet.credits[c] == 0) continue;
     peer.credits[c] = std::min<uint32_t>(peer.credits[c] + packet.credits[c], kCreditsPerClass);
   }
-  if (packet.packet_class == kControlPacket) {
+  if (in_class == kControlPacket) {
     if (packet.hello == 1) send_control(packet.sender, 2);
     if (packet.hello == 2) peer.hello = true;
     return;
   }
-  Ring& ring = rings_[packet.packet_class];
-  DSM_CHECK(ring.end - ring.begin < ring.entries.size(), "class {}: a peer sent more than its credits", packet.packet_class);
+  Ring& ring = rings_[in_class];
+  peer.held[in_class]++;  // at most kCreditsPerClass a peer: the ring has room
   Arrival& arrival = ring.entries[ring.end++ % ring.entries.size()];
   arrival.from = packet.sender;
   arrival.header_bytes = static_cast<uint8_t>(header.size());
@@ -431,38 +420,49 @@ uint32_t UcxTransportImpl::receive(uint32_t limit, ReceiveHandler handler, void*
       arrival.ucx_payload = nullptr;
       arrival.copied = PoolBuffer{};
       Peer& peer = peers_[arrival.from];
+      peer.held[static_cast<size_t>(c)]--;
       ring.begin++;
       handled++;
       // Half of its credits are owed: do not wait for a message that would carry them.
       if (++peer.owed[static_cast<size_t>(c)] >= kCreditsPerClass / 2) send_control(arrival.from, 0);
     }
   }
-  for (uint16_t peer = 0; peer < parameters_.agents; peer++)
-    for (uint8_t c = 0; c < kClasses; c++)
-      if (peers_[peer].first[c] != nullptr) drain(peer, c);
+  post_waiting();
   return handled;
 }
 
 bool UcxTransportImpl::prepare_to_sleep() {
-  for (const Ring& ring : rings_)
-    if (!ring.empty()) return false;
-  return ucp_worker_arm(worker_.get()) == UCS_OK;
+  // UCX wants some progress before it lets itself be armed: that is no activity.
+  for (int turn = 0; turn < 64; turn++) {
+    for (const Ring& ring : rings_)
+      if (!ring.empty()) return false;
+    if (ucp_worker_arm(worker_.get()) == UCS_OK) return true;
+    ucp_worker_progress(worker_.get());
+  }
+  return false;
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------------
 
+// Gives way; after 2 ms also sleeps until UCX has something, 10 ms at most (credits and failures of others wake nobody).
+void UcxTransportImpl::sleep(const Clock& clock, uint64_t since_ns) {
+  if (clock.now_ns() - since_ns < 2'000'000) {
+    ::sched_yield();
+  } else if (ucp_worker_arm(worker_.get()) == UCS_OK) {
+    pollfd watched{event_fd_, POLLIN, 0};
+    ::poll(&watched, 1, 10);
+  }
+}
+
+// Until UCX has taken every message, so that buffers and borrowed memory are free. Not ucp_ep_flush: over tcp it needs progress
+// at the peer, which may be gone already.
 Result<> UcxTransportImpl::flush(uint64_t timeout_ms) {
   const SteadyClock clock;
-  const uint64_t deadline = clock.now_ns() + timeout_ms * 1'000'000;
+  const uint64_t begin = clock.now_ns(), deadline = begin + timeout_ms * 1'000'000;
   while (under_way_ != 0) {
-    ucp_worker_progress(worker_.get());
-    for (uint16_t peer = 0; peer < parameters_.agents; peer++)
-      for (uint8_t c = 0; c < kClasses; c++) {
-        if (peers_[peer].failed) peers_[peer].credits[c] = kCreditsPerClass;  // what waits for the dead is dropped
-        drain(peer, c);
-      }
+    if (ucp_worker_progress(worker_.get()) == 0) sleep(clock, begin);
+    post_waiting();
     if (clock.now_ns() >= deadline) return error(Status::TimedOut, "{} messages could not be sent within {} ms", under_way_, timeout_ms);
-    sched_yield();
   }
   return success();
 }
@@ -501,7 +501,6 @@ void UcxTransportImpl::close() {
 
 // --- what dsm-info prints ----------------------------------------------------------------------------------------------------
 
-// UCX says which transport a lane uses only in its own printing: "lane[0]:  0:posix/memory.0 md[0]  -> ... am am_bw#0".
 std::string UcxTransportImpl::path_of(const Peer& peer) const {
   if (peer.endpoint == nullptr) return "none";
   char* text = nullptr;
@@ -510,17 +509,9 @@ std::string UcxTransportImpl::path_of(const Peer& peer) const {
   if (stream == nullptr) return "unknown";
   ucp_ep_print_info(peer.endpoint, stream);
   std::fclose(stream);
-  const std::string all(text, bytes);
+  const std::string path = path_in({text, bytes});
   std::free(text);
-  for (size_t at = all.find("lane["); at != std::string::npos; at = all.find("lane[", at + 1)) {
-    const std::string line = all.substr(at, all.find('\n', at) - at);
-    if (line.find(" am") == std::string::npos) continue;
-    const size_t colon = line.find(':', line.find(':') + 1), slash = line.find('/', colon);
-    if (colon == std::string::npos || slash == std::string::npos) continue;
-    const std::string device = line.substr(slash + 1, line.find_first_of(" .", slash) - slash - 1);
-    return line.substr(colon + 1, slash - colon - 1) + " (" + device + ")";
-  }
-  return "unknown";
+  return path;
 }
 
 std::vector<PeerInfo> UcxTransportImpl::peers() const {
