@@ -12,6 +12,7 @@
 
 namespace farpage::transport {
 
+inline constexpr unsigned kPacketAmId = 7;  // UCX's number of our active message
 inline constexpr uint16_t kPacketMagic = 0xfa9e;
 inline constexpr uint8_t kPacketVersion = 1;
 inline constexpr uint8_t kControlPacket = kClasses;  // hello, or credits alone: takes no credit, reaches no handler

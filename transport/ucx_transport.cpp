@@ -30,7 +30,6 @@ using UcpConfig = Handle<ucp_config_t, &ucp_config_release>;
 using UcpContext = Handle<ucp_context, &ucp_cleanup>;
 using UcpWorker = Handle<ucp_worker, &ucp_worker_destroy>;
 
-constexpr unsigned kAmId = 7;
 constexpr unsigned kProgressPerReceive = 16;
 
 // A message on its way out: header and payload stay put until UCX has taken them.
@@ -174,7 +173,7 @@ Result<> UcxTransportImpl::open() {
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG |
                        UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
-  handler.id = kAmId;
+  handler.id = kPacketAmId;
   handler.cb = on_receive;
   handler.arg = this;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
@@ -333,7 +332,7 @@ void UcxTransportImpl::post(SendOperation* operation) {
   parameters.flags = UCP_AM_SEND_FLAG_EAGER;
   parameters.cb.send = on_sent;
   parameters.user_data = operation;
-  const ucs_status_ptr_t sent = ucp_am_send_nbx(peer.endpoint, kAmId, operation->header.data(), operation->header_bytes, bytes,
+  const ucs_status_ptr_t sent = ucp_am_send_nbx(peer.endpoint, kPacketAmId, operation->header.data(), operation->header_bytes, bytes,
                                                 operation->payload.bytes, &parameters);
   if (UCS_PTR_IS_PTR(sent)) return;  // on_sent follows
   if (UCS_PTR_IS_ERR(sent)) traffic_.dropped_messages++;
@@ -463,6 +462,8 @@ Result<> UcxTransportImpl::flush(uint64_t timeout_ms) {
     if (ucp_worker_progress(worker_.get()) == 0) sleep(clock, begin);
     post_waiting();
     if (clock.now_ns() >= deadline) return error(Status::TimedOut, "{} messages could not be sent within {} ms", under_way_, timeout_ms);
+  }
+  while (ucp_worker_progress(worker_.get()) != 0) {  // what UCX keeps in buffers of its own goes to the kernel
   }
   return success();
 }

@@ -217,7 +217,7 @@ uint64_t Lane::sleep_limit_ns(uint64_t now_ns) {
 bool Lane::wait(uint64_t now_ns, bool sleep) {
   timespec timeout{0, 0};
   if (sleep) {
-    if (context_.transport != nullptr && !context_.transport->prepare_to_sleep()) return true;
+    if (context_.transport != nullptr && !context_.transport->prepare_to_sleep()) return false;
     // Asked after the doorbell was last read: rung again, or seen here.
     if (context_.segment.header().call_head.load(std::memory_order_seq_cst) != calls_seen_) return true;
     const uint64_t limit = sleep_limit_ns(now_ns);
