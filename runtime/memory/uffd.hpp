@@ -28,13 +28,16 @@ struct ContinueArgument {
 
 inline int result_of(int ioctl_result) { return ioctl_result == 0 ? 0 : -errno; }
 
-inline int copy(int fd, uint64_t to, const void* from, uint64_t bytes, bool write_protect) {
+/// `copied`: bytes done (and mapped, and their waiters woken), also with -EAGAIN.
+inline int copy(int fd, uint64_t to, const void* from, uint64_t bytes, bool write_protect, uint64_t& copied) {
   uffdio_copy argument{};
   argument.dst = to;
   argument.src = reinterpret_cast<uint64_t>(from);
   argument.len = bytes;
   argument.mode = write_protect ? static_cast<uint64_t>(UFFDIO_COPY_MODE_WP) : 0;
-  return result_of(ioctl(fd, UFFDIO_COPY, &argument));
+  const int result = result_of(ioctl(fd, UFFDIO_COPY, &argument));
+  copied = argument.copy > 0 ? static_cast<uint64_t>(argument.copy) : 0;
+  return result;
 }
 
 /// `mapped`: bytes done, also with -EAGAIN.
@@ -57,9 +60,12 @@ inline int wake(int fd, uint64_t at, uint64_t bytes) {
   return result_of(ioctl(fd, UFFDIO_WAKE, &argument));
 }
 
-inline int poison(int fd, uint64_t at, uint64_t bytes) {
+/// `poisoned`: bytes done, also with -EAGAIN.
+inline int poison(int fd, uint64_t at, uint64_t bytes, uint64_t& poisoned) {
   PoisonArgument argument{{at, bytes}, 0, 0};
-  return result_of(ioctl(fd, kPoison, &argument));
+  const int result = result_of(ioctl(fd, kPoison, &argument));
+  poisoned = argument.updated > 0 ? static_cast<uint64_t>(argument.updated) : 0;
+  return result;
 }
 
 inline int enroll(int fd, uint64_t at, uint64_t bytes) {

@@ -85,11 +85,14 @@ class UffdPageTables final : public PageTables {
   }
 
   void install(RankSlot rank, Range range, const std::byte* bytes, Access access) override {
-    const int result = rank_alive(rank) ? uffd::copy(fd(rank), address(range), bytes, range.bytes, access == Access::Read) : -ESRCH;
+    uint64_t copied = 0;
+    const int result =
+        rank_alive(rank) ? uffd::copy(fd(rank), address(range), bytes, range.bytes, access == Access::Read, copied) : -ESRCH;
     if (result == 0) return;
-    // The rank has gone, or a page is in the file already: the bytes go to the file, and the mapping follows.
+    // The rank has gone, or a page is in the file already: the rest goes to the file, and the mapping follows. Only the rest:
+    // what was copied is mapped and its waiters are awake, so it may have been stored to.
     if (!gone(rank, result) && result != -EEXIST && result != -EAGAIN) fail("installing", rank, range, result);
-    fill(range, bytes);
+    fill({range.offset + copied, range.bytes - copied}, bytes + copied);
     map(rank, range, access);
   }
 
@@ -132,10 +135,24 @@ class UffdPageTables final : public PageTables {
     if (!rank_alive(rank)) return;
     // A punched read copy leaves a marker, on which POISON alone answers EEXIST and the thread would hang.
     (void)uffd::protect(fd(rank), address(range), range.bytes, false);
-    const int result = uffd::poison(fd(rank), address(range), range.bytes);
-    if (result == 0 || gone(rank, result)) return;
-    if (result == -EEXIST) return wake(rank, range);  // poisoned before
-    fail("poisoning", rank, range, result);
+    uint64_t done = 0;
+    bool skipped = false;
+    while (done < range.bytes) {
+      uint64_t poisoned = 0;
+      const int result = uffd::poison(fd(rank), address(range) + done, range.bytes - done, poisoned);
+      if (result == 0) break;
+      if (result == -EEXIST) {  // poisoned before; who waits there was not woken
+        done += kPageBytes;
+        skipped = true;
+      } else if (result == -EAGAIN) {
+        done += poisoned;
+      } else if (!gone(rank, result)) {
+        fail("poisoning", rank, range, result);
+      } else {
+        return;
+      }
+    }
+    if (skipped) wake(rank, range);
   }
 
   void wake(RankSlot rank, Range range) override {
