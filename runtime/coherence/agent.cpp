@@ -1,5 +1,7 @@
 #include "runtime/coherence/agent.hpp"
 
+#include "runtime/coherence/row_coverage.hpp"
+
 namespace farpage::coherence {
 namespace {
 
@@ -7,6 +9,7 @@ using S = AgentState;
 using E = AgentEvent;
 using A = AgentAction;
 
+// Only S, M and SM can be held: a held block is neither evicted nor recalled, and its hold begins with a copy.
 // clang-format off
 constexpr AgentRow kAgent[] = {
     {S::I, E::Read, S::IS, {A::Wait, A::TakeFrame, A::SendGetS}},
@@ -55,7 +58,7 @@ constexpr AgentRow kAgent[] = {
     {S::IS, E::UpgAck, S::IS, {A::Impossible}},
     // it has overtaken DataS: the reader gets its turn first
     {S::IS, E::Inv_Free, S::IS, {A::Defer}},
-    {S::IS, E::Inv_Held, S::IS, {A::Defer}},
+    {S::IS, E::Inv_Held, S::IS, {A::Impossible}},
     {S::IS, E::Fetch_Free, S::IS, {A::Impossible}},
     {S::IS, E::Fetch_Held, S::IS, {A::Impossible}},
     {S::IS, E::FetchInv_Free, S::IS, {A::Impossible}},
@@ -71,9 +74,9 @@ constexpr AgentRow kAgent[] = {
     {S::IM, E::Inv_Held, S::IM, {A::Impossible}},
     // it has overtaken DataM
     {S::IM, E::Fetch_Free, S::IM, {A::Defer}},
-    {S::IM, E::Fetch_Held, S::IM, {A::Defer}},
+    {S::IM, E::Fetch_Held, S::IM, {A::Impossible}},
     {S::IM, E::FetchInv_Free, S::IM, {A::Defer}},
-    {S::IM, E::FetchInv_Held, S::IM, {A::Defer}},
+    {S::IM, E::FetchInv_Held, S::IM, {A::Impossible}},
     {S::IM, E::PutAck, S::IM, {A::Impossible}},
     {S::IM, E::Evict, S::IM, {A::Impossible}},
     {S::SM, E::Read, S::SM, {A::MapRead}},
@@ -100,9 +103,9 @@ constexpr AgentRow kAgent[] = {
     {S::EV, E::Inv_Held, S::EV, {A::Impossible}},
     // answered from the kept bytes; the PutM under way will be stale
     {S::EV, E::Fetch_Free, S::II, {A::SendBlockBack, A::DropKept}},
-    {S::EV, E::Fetch_Held, S::II, {A::SendBlockBack, A::DropKept}},
+    {S::EV, E::Fetch_Held, S::EV, {A::Impossible}},
     {S::EV, E::FetchInv_Free, S::II, {A::SendBlockBack, A::DropKept}},
-    {S::EV, E::FetchInv_Held, S::II, {A::SendBlockBack, A::DropKept}},
+    {S::EV, E::FetchInv_Held, S::EV, {A::Impossible}},
     {S::EV, E::PutAck, S::I, {A::DropKept, A::Pump}},
     {S::EV, E::Evict, S::EV, {A::Impossible}},
     {S::SV, E::Read, S::SV, {A::Wait}},
@@ -112,7 +115,7 @@ constexpr AgentRow kAgent[] = {
     {S::SV, E::UpgAck, S::SV, {A::Impossible}},
     // nothing left to drop
     {S::SV, E::Inv_Free, S::II, {A::SendInvAck}},
-    {S::SV, E::Inv_Held, S::II, {A::SendInvAck}},
+    {S::SV, E::Inv_Held, S::SV, {A::Impossible}},
     {S::SV, E::Fetch_Free, S::SV, {A::Impossible}},
     {S::SV, E::Fetch_Held, S::SV, {A::Impossible}},
     {S::SV, E::FetchInv_Free, S::SV, {A::Impossible}},
@@ -139,7 +142,9 @@ static_assert(is_total(kAgent, kAgentStates, kAgentEvents), "every state x event
 }  // namespace
 
 void step(AgentEntry& entry, AgentEvent event, AgentActions& out) {
-  const AgentRow& row = kAgent[static_cast<uint32_t>(entry.state) * kAgentEvents + static_cast<uint32_t>(event)];
+  const uint32_t index = static_cast<uint32_t>(entry.state) * kAgentEvents + static_cast<uint32_t>(event);
+  note_row(Table::Agent, index);
+  const AgentRow& row = kAgent[index];
   for (const AgentAction action : row.actions)
     if (action != AgentAction::None) out.add(action);
   entry.state = row.next;

@@ -1,6 +1,7 @@
 #include "runtime/coherence/directory.hpp"
 
 #include "runtime/coherence/mistakes.hpp"
+#include "runtime/coherence/row_coverage.hpp"
 
 namespace farpage::coherence {
 namespace {
@@ -9,6 +10,8 @@ using S = DirState;
 using E = DirEvent;
 using A = DirAction;
 
+// classify() speaks of _Owner, _Some, _Last and Upgrade_* only in Owned and Shared: while the home is busy an eviction is stale
+// already, since the recall under way is answered all the same, and an Upgrade is judged again when its turn comes.
 // clang-format off
 constexpr DirRow kDirectory[] = {
     {S::Owned, E::GetS, S::BusyFetchS, {A::TakeRequest, A::SendFetch}},
@@ -58,13 +61,13 @@ constexpr DirRow kDirectory[] = {
     {S::BusyInvM, E::GetS, S::BusyInvM, {A::Defer}},
     {S::BusyInvM, E::GetM_Alone, S::BusyInvM, {A::Defer}},
     {S::BusyInvM, E::GetM_Others, S::BusyInvM, {A::Defer}},
-    {S::BusyInvM, E::Upgrade_Alone, S::BusyInvM, {A::Defer}},
-    {S::BusyInvM, E::Upgrade_Others, S::BusyInvM, {A::Defer}},
-    // its Inv is on the way and will be answered all the same
-    {S::BusyInvM, E::PutS_Some, S::BusyInvM, {A::Defer}},
-    {S::BusyInvM, E::PutS_Last, S::BusyInvM, {A::Defer}},
+    {S::BusyInvM, E::Upgrade_Alone, S::BusyInvM, {A::Impossible}},
+    {S::BusyInvM, E::Upgrade_Others, S::BusyInvM, {A::Impossible}},
+    {S::BusyInvM, E::PutS_Some, S::BusyInvM, {A::Impossible}},
+    {S::BusyInvM, E::PutS_Last, S::BusyInvM, {A::Impossible}},
+    // its Inv is on the way and will be answered all the same; the PutS finds nothing to remove afterwards
     {S::BusyInvM, E::PutS_Stale, S::BusyInvM, {A::Defer}},
-    {S::BusyInvM, E::PutM_Owner, S::BusyInvM, {A::Defer}},
+    {S::BusyInvM, E::PutM_Owner, S::BusyInvM, {A::Impossible}},
     {S::BusyInvM, E::PutM_Stale, S::BusyInvM, {A::Defer}},
     {S::BusyInvM, E::InvAck_Some, S::BusyInvM, {A::RemoveSender}},
     {S::BusyInvM, E::InvAck_Last, S::Owned, {A::RemoveSender, A::MakeOwner, A::SendDataM}},
@@ -73,12 +76,12 @@ constexpr DirRow kDirectory[] = {
     {S::BusyInvUp, E::GetS, S::BusyInvUp, {A::Defer}},
     {S::BusyInvUp, E::GetM_Alone, S::BusyInvUp, {A::Defer}},
     {S::BusyInvUp, E::GetM_Others, S::BusyInvUp, {A::Defer}},
-    {S::BusyInvUp, E::Upgrade_Alone, S::BusyInvUp, {A::Defer}},
-    {S::BusyInvUp, E::Upgrade_Others, S::BusyInvUp, {A::Defer}},
-    {S::BusyInvUp, E::PutS_Some, S::BusyInvUp, {A::Defer}},
-    {S::BusyInvUp, E::PutS_Last, S::BusyInvUp, {A::Defer}},
+    {S::BusyInvUp, E::Upgrade_Alone, S::BusyInvUp, {A::Impossible}},
+    {S::BusyInvUp, E::Upgrade_Others, S::BusyInvUp, {A::Impossible}},
+    {S::BusyInvUp, E::PutS_Some, S::BusyInvUp, {A::Impossible}},
+    {S::BusyInvUp, E::PutS_Last, S::BusyInvUp, {A::Impossible}},
     {S::BusyInvUp, E::PutS_Stale, S::BusyInvUp, {A::Defer}},
-    {S::BusyInvUp, E::PutM_Owner, S::BusyInvUp, {A::Defer}},
+    {S::BusyInvUp, E::PutM_Owner, S::BusyInvUp, {A::Impossible}},
     {S::BusyInvUp, E::PutM_Stale, S::BusyInvUp, {A::Defer}},
     {S::BusyInvUp, E::InvAck_Some, S::BusyInvUp, {A::RemoveSender}},
     {S::BusyInvUp, E::InvAck_Last, S::Owned, {A::RemoveSender, A::MakeOwner, A::SendUpgAck}},
@@ -86,14 +89,14 @@ constexpr DirRow kDirectory[] = {
     {S::BusyInvUp, E::BlockBack, S::BusyInvUp, {A::Impossible}},
     {S::BusyFetchS, E::GetS, S::BusyFetchS, {A::Defer}},
     {S::BusyFetchS, E::GetM_Alone, S::BusyFetchS, {A::Defer}},
-    {S::BusyFetchS, E::GetM_Others, S::BusyFetchS, {A::Defer}},
-    {S::BusyFetchS, E::Upgrade_Alone, S::BusyFetchS, {A::Defer}},
-    {S::BusyFetchS, E::Upgrade_Others, S::BusyFetchS, {A::Defer}},
-    {S::BusyFetchS, E::PutS_Some, S::BusyFetchS, {A::Defer}},
-    {S::BusyFetchS, E::PutS_Last, S::BusyFetchS, {A::Defer}},
+    {S::BusyFetchS, E::GetM_Others, S::BusyFetchS, {A::Impossible}},
+    {S::BusyFetchS, E::Upgrade_Alone, S::BusyFetchS, {A::Impossible}},
+    {S::BusyFetchS, E::Upgrade_Others, S::BusyFetchS, {A::Impossible}},
+    {S::BusyFetchS, E::PutS_Some, S::BusyFetchS, {A::Impossible}},
+    {S::BusyFetchS, E::PutS_Last, S::BusyFetchS, {A::Impossible}},
     {S::BusyFetchS, E::PutS_Stale, S::BusyFetchS, {A::Defer}},
-    // the owner evicts: it answers the fetch from the kept bytes, and this becomes stale
-    {S::BusyFetchS, E::PutM_Owner, S::BusyFetchS, {A::Defer}},
+    {S::BusyFetchS, E::PutM_Owner, S::BusyFetchS, {A::Impossible}},
+    // the owner evicts: it answers the fetch from the kept bytes, and this is stale from now on
     {S::BusyFetchS, E::PutM_Stale, S::BusyFetchS, {A::Defer}},
     {S::BusyFetchS, E::InvAck_Some, S::BusyFetchS, {A::Impossible}},
     {S::BusyFetchS, E::InvAck_Last, S::BusyFetchS, {A::Impossible}},
@@ -101,13 +104,13 @@ constexpr DirRow kDirectory[] = {
     {S::BusyFetchS, E::BlockBack, S::Shared, {A::StoreBlock, A::AddRequester, A::SendDataS}},
     {S::BusyFetchM, E::GetS, S::BusyFetchM, {A::Defer}},
     {S::BusyFetchM, E::GetM_Alone, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::GetM_Others, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::Upgrade_Alone, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::Upgrade_Others, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::PutS_Some, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::PutS_Last, S::BusyFetchM, {A::Defer}},
+    {S::BusyFetchM, E::GetM_Others, S::BusyFetchM, {A::Impossible}},
+    {S::BusyFetchM, E::Upgrade_Alone, S::BusyFetchM, {A::Impossible}},
+    {S::BusyFetchM, E::Upgrade_Others, S::BusyFetchM, {A::Impossible}},
+    {S::BusyFetchM, E::PutS_Some, S::BusyFetchM, {A::Impossible}},
+    {S::BusyFetchM, E::PutS_Last, S::BusyFetchM, {A::Impossible}},
     {S::BusyFetchM, E::PutS_Stale, S::BusyFetchM, {A::Defer}},
-    {S::BusyFetchM, E::PutM_Owner, S::BusyFetchM, {A::Defer}},
+    {S::BusyFetchM, E::PutM_Owner, S::BusyFetchM, {A::Impossible}},
     {S::BusyFetchM, E::PutM_Stale, S::BusyFetchM, {A::Defer}},
     {S::BusyFetchM, E::InvAck_Some, S::BusyFetchM, {A::Impossible}},
     {S::BusyFetchM, E::InvAck_Last, S::BusyFetchM, {A::Impossible}},
@@ -143,7 +146,9 @@ DirEvent classify(const DirectoryEntry& entry, const Message& message, AgentId h
 }
 
 void step(DirectoryEntry& entry, DirEvent event, DirActions& out) {
-  const DirRow& row = kDirectory[static_cast<uint32_t>(entry.state) * kDirEvents + static_cast<uint32_t>(event)];
+  const uint32_t index = static_cast<uint32_t>(entry.state) * kDirEvents + static_cast<uint32_t>(event);
+  note_row(Table::Directory, index);
+  const DirRow& row = kDirectory[index];
   for (const DirAction action : row.actions)
     if (action != DirAction::None) out.add(action);
   entry.state = row.next;

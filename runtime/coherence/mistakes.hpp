@@ -29,7 +29,10 @@ enum class Mistake : uint8_t {
 };
 
 #ifdef FARPAGE_PLANTED_MISTAKES
-inline Mistake planted_mistake = Mistake::None;
+#ifndef FARPAGE_FIRST_MISTAKE  // the one that a build has planted from its start
+#define FARPAGE_FIRST_MISTAKE None
+#endif
+inline Mistake planted_mistake = Mistake::FARPAGE_FIRST_MISTAKE;
 inline bool planted(Mistake mistake) { return planted_mistake == mistake; }
 #else
 constexpr bool planted(Mistake) { return false; }

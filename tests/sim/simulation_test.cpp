@@ -4,9 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
+#include "runtime/coherence/agent.hpp"
+#include "runtime/coherence/directory.hpp"
 #include "runtime/coherence/mistakes.hpp"
+#include "runtime/coherence/row_coverage.hpp"
 
 namespace farpage::sim {
 
@@ -46,10 +51,29 @@ TEST_CASE("simulator: planted mistakes are found within 200,000 accesses, by 3 o
       planted_mistake = mistake;
       const Outcome outcome = simulate({seed, 200'000, 4});
       planted_mistake = Mistake::None;
-      INFO(coherence::name(mistake), " seed ", seed);
+      INFO(std::string(coherence::name(mistake)), " seed ", seed);
       CHECK(outcome.wrong != "");
       if (seed == 1) std::printf("%-28s after %7llu accesses: %.90s\n", coherence::name(mistake), static_cast<unsigned long long>(outcome.accesses), outcome.wrong.c_str());
     }
+}
+
+TEST_CASE("simulator: every row that is not impossible is taken, and no impossible one") {
+  for (auto& table : coherence::rows_taken) std::fill(std::begin(table), std::end(table), 0);
+  for (uint64_t seed = 1; seed <= 5; seed++)
+    for (const int agents : {4, 16}) REQUIRE(simulate({seed, 400'000, agents}).wrong == "");
+  const auto look = [](coherence::Table table, const auto* rows, uint32_t count, auto impossible) {
+    for (uint32_t i = 0; i < count; i++) {
+      const std::string row = std::string(coherence::name(rows[i].in)) + " on " + coherence::name(rows[i].on);
+      INFO(row);
+      const bool taken = coherence::rows_taken[static_cast<uint8_t>(table)][i] != 0;
+      CHECK(taken == (rows[i].actions[0] != impossible));
+    }
+  };
+  uint32_t count = 0;
+  const coherence::DirRow* directory = coherence::directory_rows(count);
+  look(coherence::Table::Directory, directory, count, coherence::DirAction::Impossible);
+  const coherence::AgentRow* agent = coherence::agent_rows(count);
+  look(coherence::Table::Agent, agent, count, coherence::AgentAction::Impossible);
 }
 
 TEST_CASE("checker: a read of an overwritten value is wrong") {
