@@ -4,7 +4,11 @@
 // twice, so where the runtime has been first this file answers the application's MPI_Init and MPI_Finalize itself, by the
 // standard's profiling interface: libfarpage exports MPI_Init, MPI_Init_thread and MPI_Finalize, which forward to PMPI_*
 // unless the runtime has initialised MPI before the application did. (The linker takes ours because libfarpage comes before
-// libmpi; a program linked the other way round calls dsm_init after MPI_Init.)
+// libmpi; a program linked the other way round calls dsm_init after MPI_Init and dsm_finalize before MPI_Finalize.)
+// MPI ends when neither the application nor the runtime needs it, whichever comes last.
+//
+// Threads: we call MPI from the thread that calls dsm_init and dsm_finalize only, so MPI_THREAD_FUNNELED is enough when that is the main
+// thread. Where we initialise MPI we ask for MPI_THREAD_MULTIPLE: the application may want it later and cannot start MPI again.
 #include "transport/bootstrap.hpp"
 
 #include <mpi.h>
@@ -21,6 +25,7 @@ namespace {
 
 // Who needs MPI at the moment: it is finalized when neither does.
 std::atomic<bool> started_by_us{false};
+std::atomic<bool> end_is_due{false};  // the application has called MPI_Finalize while the runtime still used MPI
 std::atomic<bool> runtime_uses{false};
 std::atomic<bool> application_uses{false};
 
@@ -36,7 +41,7 @@ bool finalised() {
 }
 
 void finalize_if_unused() {
-  if (started_by_us && !runtime_uses && !application_uses && initialised() && !finalised()) PMPI_Finalize();
+  if ((started_by_us || end_is_due) && !runtime_uses && !application_uses && initialised() && !finalised()) PMPI_Finalize();
 }
 
 Result<> mpi_result(int code, const char* what) {
@@ -75,29 +80,38 @@ class MpiBootstrap final : public Bootstrap {
   uint32_t size() const override { return static_cast<uint32_t>(size_); }
 
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine) override {
+    DSM_TRY(usable());
     const auto ranks = static_cast<size_t>(size_);
-    std::vector<int> sizes(ranks), begins(ranks);
-    const int my_size = static_cast<int>(mine.size());
+    auto memory = std::make_unique<Gather>();
+    Gather& gather = *memory;
+    gather.mine.assign(mine.begin(), mine.end());
+    gather.my_size = static_cast<int>(mine.size());
+    gather.sizes.resize(ranks);
+    gather.begins.resize(ranks);
     MPI_Request request;
-    DSM_TRY(mpi_result(PMPI_Iallgather(&my_size, 1, MPI_INT, sizes.data(), 1, MPI_INT, communicator_, &request), "MPI_Iallgather"));
-    DSM_TRY(wait(request));
+    DSM_TRY(mpi_result(PMPI_Iallgather(&gather.my_size, 1, MPI_INT, gather.sizes.data(), 1, MPI_INT, communicator_, &request),
+                       "MPI_Iallgather"));
+    if (auto sizes_here = wait(request); !sizes_here.ok()) return abandon(std::move(memory), sizes_here);
     int total = 0;
     for (size_t rank = 0; rank < ranks; rank++) {
-      begins[rank] = total;
-      total += sizes[rank];
+      gather.begins[rank] = total;
+      total += gather.sizes[rank];
     }
-    std::vector<std::byte> all(static_cast<size_t>(total));
-    DSM_TRY(mpi_result(PMPI_Iallgatherv(mine.data(), my_size, MPI_BYTE, all.data(), sizes.data(), begins.data(), MPI_BYTE,
-                                        communicator_, &request),
+    gather.all.resize(static_cast<size_t>(total));
+    DSM_TRY(mpi_result(PMPI_Iallgatherv(gather.mine.data(), gather.my_size, MPI_BYTE, gather.all.data(), gather.sizes.data(),
+                                        gather.begins.data(), MPI_BYTE, communicator_, &request),
                        "MPI_Iallgatherv"));
-    DSM_TRY(wait(request));
+    if (auto all_here = wait(request); !all_here.ok()) return abandon(std::move(memory), all_here);
     std::vector<std::vector<std::byte>> parts;
-    for (size_t rank = 0; rank < ranks; rank++)
-      parts.emplace_back(all.begin() + begins[rank], all.begin() + begins[rank] + sizes[rank]);
+    for (size_t rank = 0; rank < ranks; rank++) {
+      const auto begin = gather.all.begin() + gather.begins[rank];
+      parts.emplace_back(begin, begin + gather.sizes[rank]);
+    }
     return parts;
   }
 
   Result<> barrier() override {
+    DSM_TRY(usable());
     MPI_Request request;
     DSM_TRY(mpi_result(PMPI_Ibarrier(communicator_, &request), "MPI_Ibarrier"));
     return wait(request);
@@ -113,6 +127,24 @@ class MpiBootstrap final : public Bootstrap {
   }
 
  private:
+  struct Gather {
+    std::vector<std::byte> mine, all;
+    std::vector<int> sizes, begins;
+    int my_size = 0;
+  };
+
+  // A collective that ran out of time cannot be cancelled: MPI may still write there, so the memory is never freed.
+  static Error abandon(std::unique_ptr<Gather> memory, const Result<>& why) {
+    static std::vector<std::unique_ptr<Gather>>* const abandoned = new std::vector<std::unique_ptr<Gather>>;
+    abandoned->push_back(std::move(memory));
+    return why.failure();
+  }
+
+  static Result<> usable() {
+    if (finalised()) return error(Status::InvalidArgument, "MPI was finalized before dsm_finalize");
+    return success();
+  }
+
   // MPI's own waits poll without pause, and ranks outnumber cores: test, give way, then nap.
   Result<> wait(MPI_Request request) const {
     const SteadyClock clock;
@@ -170,7 +202,8 @@ DSM_EXPORTED int MPI_Init(int* argc, char*** argv) {
 DSM_EXPORTED int MPI_Finalize(void) {
   using namespace farpage::transport;
   application_uses = false;
-  if (!started_by_us) return PMPI_Finalize();
+  if (!started_by_us && !runtime_uses) return PMPI_Finalize();
+  end_is_due = true;
   finalize_if_unused();
   return MPI_SUCCESS;
 }
