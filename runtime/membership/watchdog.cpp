@@ -55,20 +55,21 @@ void Watchdog::run() {
     const uint64_t now = header.heartbeat.load();
     missed = now == last ? missed + 1 : 0;
     last = now;
-    if (missed > kMissedHeartbeats) return give_up("no heartbeat");
+    if (missed > kMissedHeartbeats) return give_up(fmt::format("no heartbeat for {} ms", missed * watched_.heartbeat_ms));
   }
 }
 
-void Watchdog::give_up(const char* why) {
+void Watchdog::give_up(const std::string& why) {
   memory::SegmentHeader& header = watched_.segment.header();
   header.lane_ended.store(2);
   watched_.window.forbid();
+  // Before the wake: a freed thread ends the process, and with it what has not been said yet.
+  log_error("rank {}, the leader of this domain, is lost: {}; global memory ends here", watched_.leader.value, why);
   if (watched_.fault_descriptor >= 0) {
     uffdio_range all{reinterpret_cast<uint64_t>(watched_.window.base()), watched_.window.bytes()};
     ::ioctl(watched_.fault_descriptor, UFFDIO_WAKE, &all);
   }
   ::syscall(SYS_futex, &header.barrier_generation, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
-  log_error("rank {}, the leader of this domain, is lost: {}; global memory ends here", watched_.leader.value, why);
 }
 
 }  // namespace farpage::membership

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "runtime/base/handle.hpp"
@@ -33,7 +34,7 @@ class Watchdog {
  private:
   explicit Watchdog(const Watched& watched) : watched_(watched) {}
   void run();
-  void give_up(const char* why);
+  void give_up(const std::string& why);
   Watched watched_;
   Fd pidfd_, stop_;
   std::thread thread_;

@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -86,12 +87,17 @@ bool refused_by_lane(int signal, const siginfo_t* info, PoisonReason& reason) {
   return find_signalled(*report.segment, report.slot, static_cast<uint32_t>(::gettid()), reason);
 }
 
+// Back to the guarded copy. The signals blocked meanwhile are ours to restore: whoever wrapped our handler (ThreadSanitizer does)
+// may have blocked all, and the next fault would end the process. Done here, so that a copy that succeeds makes no system call.
+[[noreturn]] void leave_copy(Status status, void* context) {
+  guard_status = static_cast<int>(status);
+  ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
+  siglongjmp(*guard, 1);
+}
+
 void on_signal(int signal, siginfo_t* info, void* context) {
   if (PoisonReason reason{}; refused_by_lane(signal, info, reason)) {
-    if (guard != nullptr) {
-      guard_status = static_cast<int>(reason.status);
-      siglongjmp(*guard, 1);
-    }
+    if (guard != nullptr) leave_copy(reason.status, context);
     print(signal, reinterpret_cast<uint64_t>(report.window->base()) + reason.range.offset, reason.range.offset, &reason);
     forward(signal, info, context);
     ::raise(signal);  // to return would be to wait in the fault again
@@ -102,10 +108,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   const WindowOffset offset = report.window->offset_of(info->si_addr);
   PoisonReason reason{};
   const bool known = find_poison(*report.segment, report.slot, offset, reason);
-  if (guard != nullptr) {
-    guard_status = static_cast<int>(known ? reason.status : Status::PeerLost);
-    siglongjmp(*guard, 1);
-  }
+  if (guard != nullptr) leave_copy(known ? reason.status : Status::PeerLost, context);
   print(signal, address, offset, known ? &reason : nullptr);
   forward(signal, info, context);
 }

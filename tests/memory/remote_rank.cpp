@@ -36,7 +36,7 @@ class RankProcess {
 
   Answer perform(const Request& request) {
     Answer answer{};
-    if (const int signal = sigsetjmp(access_point, 0); signal != 0) return {0, signal, 0};
+    if (const int signal = sigsetjmp(access_point, 1); signal != 0) return {0, signal, 0};
     auto* word = reinterpret_cast<std::atomic<uint64_t>*>(window_.at(request.offset));
     switch (request.op) {
       case Op::Load: answer.value = word->load(); break;
@@ -219,7 +219,7 @@ std::string TestDomain::messages(RankSlot rank) {
   std::string text;
   char part[512];
   for (;;) {
-    if (!readable(ranks_[rank - 1].errors.get(), kPatienceMs)) return text;
+    REQUIRE(readable(ranks_[rank - 1].errors.get(), kPatienceMs));
     const ssize_t got = ::read(ranks_[rank - 1].errors.get(), part, sizeof part);
     if (got <= 0) return text;
     text.append(part, static_cast<size_t>(got));

@@ -47,15 +47,16 @@ class Trio {
     file_ = std::move(*file);
     segment_.emplace(std::move(*segment));
     int ends[2], link[2], errors[2];
-    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) == 0);
-    REQUIRE(::pipe(errors) == 0);
     leader_ = ::fork();
     REQUIRE(leader_ >= 0);
     if (leader_ == 0) {
-      for (const int fd : {ends[0], ends[1], link[1], errors[0], errors[1]}) ::close(fd);
+      ::close(link[1]);
       lead(link[0]);
     }
+    // Made now: a leader that is stopped before it could close them would keep them open.
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    REQUIRE(::pipe(errors) == 0);
     rank_ = ::fork();
     REQUIRE(rank_ >= 0);
     if (rank_ == 0) {
@@ -88,11 +89,16 @@ class Trio {
     REQUIRE(::recv(control_.get(), &freed, sizeof freed, 0) == sizeof freed);
     return freed;
   }
+  /// All that the rank has written, once it has ended.
   std::string messages() {
     std::string text;
     char part[512];
-    for (ssize_t got; readable(errors_.get()) && (got = ::read(errors_.get(), part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
-    return text;
+    for (;;) {
+      REQUIRE(readable(errors_.get()));
+      const ssize_t got = ::read(errors_.get(), part, sizeof part);
+      if (got <= 0) return text;
+      text.append(part, static_cast<size_t>(got));
+    }
   }
 
  private:
@@ -182,7 +188,7 @@ TEST_CASE("watchdog: when the leader stands still all waiters are freed") {
   trio.await_fault();
   REQUIRE(::kill(trio.leader(), SIGSTOP) == 0);
   check_freed(trio.await_freed());
-  CHECK(trio.messages().find("rank 4, the leader of this domain, is lost: no heartbeat") != std::string::npos);
+  CHECK(trio.messages().find(fmt::format("rank 4, the leader of this domain, is lost: no heartbeat for {} ms", 6 * kHeartbeatMs)) != std::string::npos);
 }
 
 TEST_CASE("watchdog: ends at once when it is stopped, and forbids nothing") {
