@@ -111,6 +111,8 @@ void BlockService::poison(ThreadSlot slot, Range range, Status status, const cha
   context_.counters().add(Counter::faults_poisoned);
   event_ring().record(context_.clock.now_ns(), "poison", range.offset, static_cast<uint64_t>(status));
   context_.pages.poison(thread.rank, range);
+  // While it waited its timer stood still. No wake follows that would start it, and what the thread held is wanted elsewhere.
+  if (thread.hold.held_count != 0 && thread.hold_due_ns == 0) threads_.start_timer(slot, context_.clock.now_ns() + 1);
   finish_fault(slot);
 }
 
