@@ -1,6 +1,6 @@
 // Every interleaving of a small world: breadth first over packed states, invariants in each, deadlock where somebody waits and
-// nothing can move, and progress: no cycle of steps in which no access completes (evictions among them). Since accesses are bounded,
-// such a cycle is a thread that waits for ever.
+// nothing can move, and progress: no cycle of steps in which no access completes (evictions among them). Where accesses are
+// bounded such a cycle is a thread that waits for ever; where they never end, fair cycles in which one thread waits are looked for.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tests/model/fair_cycle.hpp"
 #include "tests/model/world.hpp"
 
 namespace farpage::model {
@@ -21,6 +22,7 @@ struct Search {
 
 struct SearchOptions {
   uint8_t accesses = 3;     // a thread
+  bool endless = false;     // as many accesses as it likes; look for fair cycles in which a begun one does not complete
   uint8_t values = 2;
   bool evictions = true;
   bool progress = false;    // look for cycles
@@ -41,8 +43,8 @@ class Explorer {
     for (uint32_t i = 0; i < offsets_.size() && result.wrong.empty(); i++) {
       const W world = unpack(i);
       uint32_t moves = 0;
-      edge_begin_.push_back(static_cast<uint32_t>(edges_.size()));
-      const auto attempt = [&](auto&& change, bool is_eviction) {
+      graph_.begin.push_back(static_cast<uint32_t>(graph_.to.size()));
+      const auto attempt = [&](auto&& change, int kind) {
         if (!result.wrong.empty()) return;
         W next = world;
         try {
@@ -54,27 +56,28 @@ class Explorer {
           return;
         }
         result.transitions++;
-        if (!is_eviction) moves++;
+        if (kind != kWhim) moves++;
         const uint32_t to = add(next, i);
-        if (options_.progress) edges_.push_back(to);
+        if (options_.progress || options_.endless) graph_.to.push_back(to);
+        if (options_.endless) graph_.kind.push_back(static_cast<uint8_t>(kind));
       };
       for (int t = 0; t < world.threads(); t++) {
         const auto index = static_cast<size_t>(t);
         if (world.thread[index] == ThreadState::Idle && world.left[index] != 0)
-          for (size_t k = 0; k < plans_[index].instructions.size(); k++) attempt([&](W& w) { w.begin(t, k); }, false);
-        if (world.thread[index] == ThreadState::Ready) attempt([&](W& w) { w.run(t); }, false);
-        if (world.thread[index] == ThreadState::Faulted) attempt([&](W& w) { w.take_fault(t); }, false);
-        if (world.timer_may_fire(t)) attempt([&](W& w) { w.fire_timer(t); }, false);
+          for (size_t k = 0; k < plans_[index].instructions.size(); k++) attempt([&](W& w) { begin(w, t, k); }, kWhim);
+        if (world.thread[index] == ThreadState::Ready) attempt([&](W& w) { w.run(t); }, t);
+        if (world.thread[index] == ThreadState::Faulted) attempt([&](W& w) { w.take_fault(t); }, kThreads + t);
+        if (world.timer_may_fire(t)) attempt([&](W& w) { w.fire_timer(t); }, 2 * kThreads + t);
       }
       for (size_t k = 0; k < world.packets.size(); k++) {
         if (k != 0 && world.packets[k].key() == world.packets[k - 1].key()) continue;
-        attempt([&](W& w) { w.deliver(k); }, false);
+        attempt([&](W& w) { w.deliver(k); }, kind_of(world.packets[k]));
       }
       if (options_.evictions)
         for (int a = 0; a < kAgents; a++)
           for (int b = 0; b < kBlocks; b++) {
             W probe = world;
-            if (probe.may_evict(a, b)) attempt([&](W& w) { w.evict(a, b); }, true);
+            if (probe.may_evict(a, b)) attempt([&](W& w) { w.evict(a, b); }, kWhim);
           }
       if (result.wrong.empty() && moves == 0 && world.unfinished()) {
         result.wrong = "deadlock: somebody waits and nothing can move";
@@ -84,6 +87,8 @@ class Explorer {
     }
     result.states = offsets_.size();
     result.complete = result.wrong.empty() && offsets_.size() <= options_.most_states;
+    graph_.begin.push_back(static_cast<uint32_t>(graph_.to.size()));
+    if (result.complete && options_.endless && somebody_waits_for_ever()) result.wrong = "a thread may wait for ever, fairly";
     if (result.complete && options_.progress && has_cycle()) result.wrong = "livelock: steps that repeat and complete no access";
     return result;
   }
@@ -93,6 +98,41 @@ class Explorer {
     W w(plans_, options_.accesses, options_.values);
     w.hasty_timers = options_.hasty_timers;
     return w;
+  }
+
+  void begin(W& w, int t, size_t which) const {
+    w.begin(t, which);
+    if (options_.endless) w.left[static_cast<size_t>(t)]++;
+  }
+
+  // Messages of a class between one agent and one home arrive sooner or later, whatever else arrives.
+  static int kind_of(const Packet& packet) {
+    int group = 4;
+    switch (packet.type) {
+      case MessageType::GetS:
+      case MessageType::GetM:
+      case MessageType::Upgrade:
+      case MessageType::PutS:
+      case MessageType::PutM: group = 0; break;
+      case MessageType::InvAck:
+      case MessageType::BlockBack: group = 1; break;
+      case MessageType::DataS:
+      case MessageType::DataM:
+      case MessageType::UpgAck: group = 2; break;
+      case MessageType::PutAck: group = 3; break;
+      default: break;
+    }
+    static_assert(3 * kThreads + 5 * kAgents * kBlocks <= kWhim);
+    return 3 * kThreads + (group * kAgents + packet.agent) * kBlocks + packet.block;
+  }
+
+  bool somebody_waits_for_ever() const {
+    for (size_t t = 0; t < plans_.size(); t++) {
+      std::vector<bool> begun(offsets_.size());
+      for (uint32_t i = 0; i < offsets_.size(); i++) begun[i] = unpack(i).thread[t] != ThreadState::Idle;
+      if (has_fair_cycle(graph_, begun)) return true;
+    }
+    return false;
   }
 
   // A state in few bytes. What only steers time (backoff, the newest grant) is left out: it changes no decision.
@@ -217,9 +257,8 @@ class Explorer {
 
   // States whose successors all lead out are peeled off; what is left is cycles.
   bool has_cycle() {
-    edge_begin_.push_back(static_cast<uint32_t>(edges_.size()));
     std::vector<uint32_t> incoming(offsets_.size());
-    for (const uint32_t to : edges_) incoming[to]++;
+    for (const uint32_t to : graph_.to) incoming[to]++;
     std::vector<uint32_t> ready;
     for (uint32_t i = 0; i < offsets_.size(); i++)
       if (incoming[i] == 0) ready.push_back(i);
@@ -228,8 +267,8 @@ class Explorer {
       const uint32_t i = ready.back();
       ready.pop_back();
       peeled++;
-      for (uint32_t e = edge_begin_[i]; e < edge_begin_[i + 1]; e++)
-        if (--incoming[edges_[e]] == 0) ready.push_back(edges_[e]);
+      for (uint32_t e = graph_.begin[i]; e < graph_.begin[i + 1]; e++)
+        if (--incoming[graph_.to[e]] == 0) ready.push_back(graph_.to[e]);
     }
     return peeled != offsets_.size();
   }
@@ -239,7 +278,8 @@ class Explorer {
   SearchOptions options_;
   std::string pool_;
   std::vector<uint64_t> offsets_;
-  std::vector<uint32_t> parents_, table_, edges_, edge_begin_;
+  std::vector<uint32_t> parents_, table_;
+  Graph graph_;
 };
 
 }  // namespace farpage::model

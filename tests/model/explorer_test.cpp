@@ -64,6 +64,27 @@ TEST_CASE("explorer: holds that end before the woken thread has run are safe") {
   CHECK(two.complete);
 }
 
+TEST_CASE("explorer: every access that was begun completes, though the others never stop, and without hold it may not") {
+  const std::vector<ThreadPlan> both = {{0, {{W0, W1}, {R1, W0}, {R0}}}, {1, {{W1, W0}, {R0, R1}, {W1}}}};
+  const SearchOptions endless{.accesses = 1, .endless = true, .values = 1, .evictions = false};
+  const SearchOptions evicting{.accesses = 1, .endless = true, .values = 1, .evictions = true};
+  const Search two = explore<2, 2, 2>("2 x 2, straddling, endless, fair", both, endless);
+  CHECK(two.wrong == "");
+  CHECK(two.complete);
+  const Search evicted = explore<2, 2, 2>("2 x 2, straddling writes, endless, evictions, fair", {{0, {{W0, W1}, {R1}}}, {1, {{W1, W0}}}}, evicting);
+  CHECK(evicted.wrong == "");
+  CHECK(evicted.complete);
+  const Search one = explore<3, 1, 3>("3 x 1, endless, evictions, fair", readers_and_writers(3), evicting);
+  CHECK(one.wrong == "");
+  CHECK(one.complete);
+  for (const Mistake mistake : {Mistake::NoHold, Mistake::PlainHold}) {
+    planted_mistake = mistake;
+    const Search search = explore<2, 2, 2>(name(mistake), both, endless);
+    planted_mistake = Mistake::None;
+    CHECK(search.wrong != "");
+  }
+}
+
 TEST_CASE("explorer: two threads of one agent and one of another, accesses over both blocks") {
   const std::vector<ThreadPlan> plans = {{0, {{W0, W1}}}, {0, {{W1, W0}, {R1}}}, {1, {{W1, W0}, {W0}}}};
   const Search search = explore<2, 2, 3>("2 x 2, 3 threads, 2 accesses, progress", plans, {.accesses = 2, .values = 2, .evictions = false, .progress = true});
