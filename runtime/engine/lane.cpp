@@ -24,6 +24,7 @@ constexpr uint64_t tag_of(Source source, uint64_t slot) { return static_cast<uin
 
 constexpr uint32_t kMessagesPerTurn = 64;
 constexpr uint32_t kFaultsPerRead = 16;
+constexpr uint64_t kFirstUnarmedNapNs = 20'000, kLongestUnarmedNapNs = 1'000'000;
 
 }  // namespace
 
@@ -80,7 +81,10 @@ void Lane::run() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     const bool active = turn();
     const uint64_t now = context_.clock.now_ns();
-    if (active) last_activity = now;
+    if (active) {
+      last_activity = now;
+      unarmed_nap_ns_ = kFirstUnarmedNapNs;
+    }
     housekeeping(now);
     const bool sleep = !active && now - last_activity >= spin_ns;
     if (wait(now, sleep)) last_activity = context_.clock.now_ns();
@@ -217,10 +221,16 @@ uint64_t Lane::sleep_limit_ns(uint64_t now_ns) {
 bool Lane::wait(uint64_t now_ns, bool sleep) {
   timespec timeout{0, 0};
   if (sleep) {
-    if (context_.transport != nullptr && !context_.transport->prepare_to_sleep()) return false;
     // Asked after the doorbell was last read: rung again, or seen here.
     if (context_.segment.header().call_head.load(std::memory_order_seq_cst) != calls_seen_) return true;
-    const uint64_t limit = sleep_limit_ns(now_ns);
+    uint64_t limit = sleep_limit_ns(now_ns);
+    // A transport that will not be armed though it has nothing for us (UCX, for a while after traffic) is looked at now and then.
+    if (context_.transport == nullptr || context_.transport->prepare_to_sleep()) {
+      unarmed_nap_ns_ = kFirstUnarmedNapNs;
+    } else {
+      limit = std::min(limit, unarmed_nap_ns_);
+      unarmed_nap_ns_ = std::min(2 * unarmed_nap_ns_, kLongestUnarmedNapNs);
+    }
     timeout = {static_cast<time_t>(limit / 1'000'000'000), static_cast<long>(limit % 1'000'000'000)};
     context_.counters().add(Counter::lane_sleeps);
   }

@@ -65,6 +65,7 @@ class Lane final : private RegionHost {
   std::atomic<bool> stopping_{false};
   uint64_t calls_seen_ = 0;
   uint64_t next_housekeeping_ns_ = 0;
+  uint64_t unarmed_nap_ns_ = 0;  // while the transport refuses to be armed
   uint64_t faults_ready_ = 0;  // ranks whose descriptor epoll has named
   // Barrier: this domain's call, and at domain 0 who has arrived at which one.
   CallSlot* barrier_call_ = nullptr;
