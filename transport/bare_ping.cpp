@@ -7,6 +7,7 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/clock.hpp"
@@ -71,14 +72,15 @@ bool connect(Side& side, int socket) {
   return ucp_ep_create(side.worker, &endpoint, &side.endpoint) == UCS_OK;
 }
 
-bool send(Side& side, const std::vector<char>& bytes) {
+// `wait`: until UCX has taken the bytes; else they must stay as they are.
+bool send(Side& side, const std::vector<char>& bytes, bool wait = true) {
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_AM_SEND_FLAG_EAGER;
   const ucs_status_ptr_t request = ucp_am_send_nbx(side.endpoint, 1, nullptr, 0, bytes.data(), bytes.size(), &parameters);
   if (UCS_PTR_IS_ERR(request)) return false;
   if (request == nullptr) return true;
-  while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(side.worker);
+  while (wait && ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(side.worker);
   ucp_request_free(request);
   return true;
 }
@@ -102,36 +104,80 @@ void shut(Side& side) {
   if (side.context != nullptr) ucp_cleanup(side.context);
 }
 
+// Two processes that know each other: the caller's and a child. UCX is opened in each after the fork.
+struct Pair {
+  Side side;
+  int socket = -1;
+  pid_t child = -1;
+  bool ok = false;
+};
+
+// `pair.side` must stay where it is: UCX keeps its address.
+void open_pair(Pair& pair, bool tcp, bool poll) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return;
+  pair.child = ::fork();
+  pair.socket = ends[pair.child == 0 ? 1 : 0];
+  ::close(ends[pair.child == 0 ? 0 : 1]);
+  if (pair.child < 0) return;
+  pair.side.poll = poll;
+  pair.side.deadline_us = now_us() + 20e6;
+  pair.ok = open(pair.side, tcp) && connect(pair.side, pair.socket);
+}
+
+// In the child: progress until the other side has everything, which closes the socket then.
+[[noreturn]] void end_child(Pair& pair) {
+  pollfd watched{pair.socket, POLLIN, 0};
+  while (now_us() < pair.side.deadline_us && ::poll(&watched, 1, 0) == 0) ucp_worker_progress(pair.side.worker);
+  ::_exit(0);
+}
+
+void end_parent(Pair& pair) {
+  ::close(pair.socket);
+  if (pair.child > 0) ::waitpid(pair.child, nullptr, 0);
+  shut(pair.side);
+}
+
 }  // namespace
 
 std::vector<double> bare_round_trip_us(bool tcp, bool poll, uint32_t request_bytes, uint32_t reply_bytes, uint32_t count) {
+  Pair pair;
+  open_pair(pair, tcp, poll);
+  Side& side = pair.side;
+  const std::vector<char> bytes(pair.child == 0 ? reply_bytes : request_bytes);
+  if (pair.child == 0) {
+    for (uint32_t i = 0; pair.ok && i < count; i++) pair.ok = wait_for(side, i + 1) && send(side, bytes);
+    end_child(pair);
+  }
   std::vector<double> samples;
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return samples;
-  const pid_t child = ::fork();
-  Side side;
-  side.poll = poll;
-  side.deadline_us = now_us() + 20e6;
-  const int socket = ends[child == 0 ? 1 : 0];
-  ::close(ends[child == 0 ? 0 : 1]);
-  bool ok = open(side, tcp) && connect(side, socket);
-  const std::vector<char> bytes(child == 0 ? reply_bytes : request_bytes);
-  if (child == 0) {
-    for (uint32_t i = 0; ok && i < count; i++) ok = wait_for(side, i + 1) && send(side, bytes);
-    // Progress until the other side has all answers: it closes the socket then.
-    pollfd watched{socket, POLLIN, 0};
-    while (now_us() < side.deadline_us && ::poll(&watched, 1, 0) == 0) ucp_worker_progress(side.worker);
-    ::_exit(0);
-  }
-  for (uint32_t i = 0; ok && i < count; i++) {
+  for (uint32_t i = 0; pair.ok && i < count; i++) {
     const double begin = now_us();
-    ok = send(side, bytes) && wait_for(side, i + 1);
-    if (ok) samples.push_back(now_us() - begin);
+    pair.ok = send(side, bytes) && wait_for(side, i + 1);
+    if (pair.ok) samples.push_back(now_us() - begin);
   }
-  ::close(socket);
-  ::waitpid(child, nullptr, 0);
-  shut(side);
+  end_parent(pair);
   return samples;
+}
+
+double bare_stream_mib_s(bool tcp, uint32_t bytes, uint32_t count) {
+  constexpr uint32_t kAhead = 64;
+  Pair pair;
+  open_pair(pair, tcp, true);
+  Side& side = pair.side;
+  const std::vector<char> block(bytes), grant(8);
+  if (pair.child == 0) {
+    for (uint32_t i = 0; pair.ok && i < count; i += kAhead / 2) pair.ok = wait_for(side, std::min(count, i + kAhead / 2)) && send(side, grant);
+    end_child(pair);
+  }
+  const double begin = now_us();
+  for (uint32_t i = 0; pair.ok && i < count; i++) {
+    const uint32_t grants = i < kAhead ? 0 : (i - kAhead) / (kAhead / 2) + 1;
+    pair.ok = wait_for(side, grants) && send(side, block, false);
+  }
+  pair.ok = pair.ok && wait_for(side, (count + kAhead / 2 - 1) / (kAhead / 2));
+  const double took_us = now_us() - begin;
+  end_parent(pair);
+  return pair.ok ? static_cast<double>(bytes) * count / took_us / 1.048576 : 0;
 }
 
 }  // namespace farpage::transport

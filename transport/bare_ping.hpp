@@ -11,4 +11,7 @@ namespace farpage::transport {
 /// both sleep in epoll between messages. Empty when UCX cannot be started.
 std::vector<double> bare_round_trip_us(bool tcp, bool poll, uint32_t request_bytes, uint32_t reply_bytes, uint32_t count);
 
+/// MiB/s of `count` messages of `bytes` one way, the receiver granting the sender 64 ahead. 0 when UCX cannot be started.
+double bare_stream_mib_s(bool tcp, uint32_t bytes, uint32_t count);
+
 }  // namespace farpage::transport

@@ -437,6 +437,11 @@ bool UcxTransportImpl::prepare_to_sleep() {
       if (!ring.empty()) return false;
     if (ucp_worker_arm(worker_.get()) == UCS_OK) return true;
     ucp_worker_progress(worker_.get());
+    if (turn >= 2 && under_way_ > waiting_) {
+      // The peer's queue in shared memory is full and nothing will tell when it is not: let the peer have the core.
+      ::sched_yield();
+      return false;
+    }
   }
   return false;
 }
