@@ -27,7 +27,7 @@ const Slabs::Slab* Slabs::find(WindowOffset offset) const {
   return at == slabs_.end() ? nullptr : &at->second;
 }
 
-std::optional<WindowOffset> Slabs::allocate(uint64_t bytes) {
+std::optional<Object> Slabs::allocate(uint64_t bytes) {
   DSM_CHECK(bytes != 0 && bytes <= kMaxSmallBytes);
   const uint32_t index = class_of(bytes);
   if (with_room_[index].empty()) return std::nullopt;
@@ -38,14 +38,17 @@ std::optional<WindowOffset> Slabs::allocate(uint64_t bytes) {
     const auto bit = static_cast<uint32_t>(std::countr_one(slab.taken[word]));
     slab.taken[word] |= uint64_t{1} << bit;
     if (++slab.used == slab.capacity) with_room_[index].erase(begin);
-    return begin + (word * 64 + bit) * uint64_t{class_bytes_[index]};
+    const auto number = static_cast<uint32_t>(word * 64 + bit);
+    const bool fresh = number >= slab.touched;
+    if (fresh) slab.touched = number + 1;
+    return Object{begin + number * uint64_t{class_bytes_[index]}, fresh};
   }
 }
 
 void Slabs::add_slab(WindowOffset offset, uint64_t bytes) {
   const uint32_t index = class_of(bytes);
   const auto capacity = static_cast<uint32_t>(kRunBytes / class_bytes_[index]);
-  Slab slab{index, capacity, 0, std::vector<uint64_t>((capacity + 63) / 64)};
+  Slab slab{index, capacity, 0, 0, std::vector<uint64_t>((capacity + 63) / 64)};
   if (capacity % 64 != 0) slab.taken.back() = ~uint64_t{0} << capacity % 64;  // beyond the last object
   DSM_CHECK(slabs_.emplace(offset, std::move(slab)).second, "slab at 0x{:x}", offset);
   with_room_[index].insert(offset);

@@ -17,12 +17,17 @@ namespace farpage::allocator {
 
 inline constexpr uint64_t kMaxSmallBytes = 32_KiB;
 
+struct Object {
+  WindowOffset offset = 0;
+  bool fresh = true;  // handed out for the first time: still the zeros of its region
+};
+
 class Slabs {
  public:
   Slabs();
 
   /// An object of at least `bytes` (1 .. kMaxSmallBytes); nothing when every slab of the class is full: add_slab, then again.
-  std::optional<WindowOffset> allocate(uint64_t bytes);
+  std::optional<Object> allocate(uint64_t bytes);
   /// A new slab for the class of `bytes`: kRunBytes of address space at `offset`.
   void add_slab(WindowOffset offset, uint64_t bytes);
   /// OutOfRange: no object begins there; Freed: it is free already.
@@ -38,6 +43,7 @@ class Slabs {
     uint32_t class_index;
     uint32_t capacity;
     uint32_t used;
+    uint32_t touched;            // objects from here on were never handed out
     std::vector<uint64_t> taken;  // a bit an object
   };
   uint32_t class_of(uint64_t bytes) const;

@@ -1,5 +1,7 @@
 #include "api/src/heap.hpp"
 
+#include "runtime/base/log.hpp"
+
 namespace farpage::api {
 
 using memory::RegionDescriptor;
@@ -18,21 +20,26 @@ void Heap::drain_mailbox() {
     entry.offset_plus_one.store(0, std::memory_order_release);
     mailbox.head.store(head + 1, std::memory_order_relaxed);
     const WindowOffset offset = offset_plus_one - 1;
-    (void)(slabs_.owns(offset) ? slabs_.free(offset) : arena_.free(offset));
+    if (slabs_.owns(offset)) {
+      if (const auto freed = slabs_.free(offset); !freed.ok()) log_warn("an object was freed by another rank: {}", freed.failure().message);
+    } else if (node_.regions().find(offset) == nullptr) {  // else an object of a slab that was given back: freed twice
+      (void)arena_.free(offset);
+    }
   }
 }
 
-Result<WindowOffset> Heap::allocate(uint64_t bytes) {
+Result<allocator::Object> Heap::allocate(uint64_t bytes) {
   if (bytes == 0) return error(Status::InvalidArgument, "0 bytes asked for");
   if (bytes <= allocator::kMaxSmallBytes) return allocate_small(bytes);
   RegionDescriptor wanted;
   wanted.bytes = bytes;
   wanted.block_shift = static_cast<uint8_t>(log2_exact(node_.options().coherent_block_bytes));
   wanted.home_rank = node_.shape().rank.value;
-  return allocate_region(wanted);
+  DSM_ASSIGN(const WindowOffset begin, allocate_region(wanted));
+  return allocator::Object{begin, true};
 }
 
-Result<WindowOffset> Heap::allocate_small(uint64_t bytes) {
+Result<allocator::Object> Heap::allocate_small(uint64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     drain_mailbox();

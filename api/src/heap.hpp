@@ -15,8 +15,8 @@ class Heap {
  public:
   explicit Heap(engine::Node& node);
 
-  /// A small object, or a region of its own, COHERENT and LOCAL.
-  Result<WindowOffset> allocate(uint64_t bytes);
+  /// A small object, or a region of its own, COHERENT and LOCAL. The caller clears it unless it is fresh.
+  Result<allocator::Object> allocate(uint64_t bytes);
   /// A region as `wanted` says; offset, owner and generation are filled in here.
   Result<WindowOffset> allocate_region(memory::RegionDescriptor wanted);
   /// What allocate or allocate_region of any rank has returned.
@@ -25,7 +25,7 @@ class Heap {
  private:
   void drain_mailbox();
   bool poisoned(const allocator::Extent& extent) const;
-  Result<WindowOffset> allocate_small(uint64_t bytes);
+  Result<allocator::Object> allocate_small(uint64_t bytes);
   Result<> free_small(WindowOffset object);
 
   engine::Node& node_;

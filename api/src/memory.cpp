@@ -92,8 +92,9 @@ void* dsm_malloc(size_t bytes) {
   void* memory = nullptr;
   (void)guarded([&]() -> Result<> {
     DSM_ASSIGN(Runtime * runtime, entry());
-    DSM_ASSIGN(const WindowOffset offset, runtime->heap->allocate(bytes));
-    memory = runtime->node->window().at(offset);
+    DSM_ASSIGN(const allocator::Object object, runtime->heap->allocate(bytes));
+    memory = runtime->node->window().at(object.offset);
+    if (!object.fresh) std::memset(memory, 0, bytes);
     return success();
   });
   return memory;
@@ -104,10 +105,7 @@ void* dsm_calloc(size_t count, size_t bytes) {
     report(error(Status::OutOfMemory, "{} x {} bytes overflows", count, bytes));
     return nullptr;
   }
-  void* memory = dsm_malloc(count * bytes);
-  // Small objects may have been used before; regions are fresh.
-  if (memory != nullptr && count * bytes <= allocator::kMaxSmallBytes) std::memset(memory, 0, count * bytes);
-  return memory;
+  return dsm_malloc(count * bytes);
 }
 
 dsm_status_t dsm_alloc(const dsm_alloc_params_t* params, void** out) {

@@ -118,7 +118,8 @@ typedef struct dsm_alloc_params {
 #define DSM_ALLOC_INIT {sizeof(dsm_alloc_params_t), 0, DSM_COHERENT, DSM_PLACE_LOCAL, 0, 0, NULL, 0, 0}
 
 /* Allocates `bytes` of zero-filled COHERENT global memory whose home is this rank; aligned to 16 bytes, from 4 KiB on to
- * 4 KiB. Sends no message; not collective. NULL: bytes == 0, or no memory (dsm_last_error). Free with dsm_free on any rank. */
+ * 4 KiB. Sends no message, except that a small object in memory freed before is cleared by stores; not collective.
+ * NULL: bytes == 0, or no memory (dsm_last_error). Free with dsm_free on any rank. */
 DSM_API void* dsm_malloc(size_t bytes);
 /* dsm_malloc(count * bytes); NULL also when the product overflows. */
 DSM_API void* dsm_calloc(size_t count, size_t bytes);
