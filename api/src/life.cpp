@@ -47,17 +47,38 @@ Result<> agree_on_options(const Options& options, transport::Bootstrap& bootstra
   return success();
 }
 
-// A malformed option on one rank must end dsm_init on all of them.
-Result<> agree_on_parsing(const Result<Options>& parsed, transport::Bootstrap& bootstrap) {
-  const std::string mine = parsed.ok() ? "" : parsed.failure().message;
-  auto all = bootstrap.all_gather(std::as_bytes(std::span(mine)));
+// What fails on one rank ends dsm_init on all of them, with that rank's sentence.
+Result<> agree(const Result<>& mine, transport::Bootstrap& bootstrap) {
+  std::string text;
+  if (!mine.ok()) text = fmt::format("{} {}", static_cast<int>(mine.status()), mine.failure().message);
+  auto all = bootstrap.all_gather(std::as_bytes(std::span(text)));
+  if (!mine.ok()) return mine;
   if (!all.ok()) return all.failure();
   for (size_t rank = 0; rank < all->size(); rank++) {
     const auto& bytes = (*all)[rank];
-    if (bytes.empty()) continue;
-    if (!parsed.ok()) return parsed.failure();
-    return error(Status::InvalidArgument, "rank {}: {}", rank, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    const std::string failure(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (failure.empty()) continue;
+    return error(static_cast<Status>(std::atoi(failure.c_str())), "rank {}: {}", rank, failure.substr(failure.find(' ') + 1));
   }
+  return success();
+}
+
+Result<> check_params(const dsm_params_t* params) {
+  if (params == nullptr) return success();
+  if (params->struct_size < sizeof(dsm_params_t))
+    return error(Status::InvalidArgument, "dsm_params_t of {} bytes: fill it with DSM_PARAMS_INIT", params->struct_size);
+  if (params->abi_version != DSM_ABI_VERSION)
+    return error(Status::InvalidArgument, "the program was built for ABI {}, the library has ABI {}", params->abi_version, DSM_ABI_VERSION);
+  return success();
+}
+
+Result<> start_watchdog(Runtime& runtime) {
+  engine::Node& node = *runtime.node;
+  const engine::JobShape& shape = node.shape();
+  if (shape.leader()) return success();
+  DSM_ASSIGN(runtime.watchdog,
+             membership::Watchdog::start({node.window(), node.segment(), node.fault_descriptor(), node.leader_connection(), node.leader_pid(),
+                                          shape.leader_of[shape.domain.value], runtime.options.heartbeat}));
   return success();
 }
 
@@ -65,18 +86,13 @@ void dump_events() { event_ring().dump(STDERR_FILENO, 40); }
 
 Result<> init(const dsm_params_t* params) {
   if (current() != nullptr) return error(Status::AlreadyInitialized, "dsm_init has been called already");
-  if (params != nullptr) {
-    if (params->struct_size < sizeof(dsm_params_t))
-      return error(Status::InvalidArgument, "dsm_params_t of {} bytes: fill it with DSM_PARAMS_INIT", params->struct_size);
-    if (params->abi_version != DSM_ABI_VERSION)
-      return error(Status::InvalidArgument, "the program was built for ABI {}, the library has ABI {}", params->abi_version, DSM_ABI_VERSION);
-  }
   auto runtime = std::make_unique<Runtime>();
   DSM_ASSIGN(runtime->bootstrap, transport::open_bootstrap(transport::launched_by_mpirun()));
   set_process_name(fmt::format("farpage: rank {}", runtime->bootstrap->rank().value));
   std::vector<std::string> unknown;
   auto parsed = options_from_environment(&unknown);
-  DSM_TRY(agree_on_parsing(parsed, *runtime->bootstrap));
+  const Result<> valid = check_params(params);
+  DSM_TRY(agree(!valid.ok() || parsed.ok() ? valid : Result<>(parsed.failure()), *runtime->bootstrap));
   runtime->options = *parsed;
   set_log_level(static_cast<LogLevel>(runtime->options.log));
   if (runtime->bootstrap->rank() == RankId{0})
@@ -87,13 +103,13 @@ Result<> init(const dsm_params_t* params) {
   engine::Node& node = *runtime->node;
   const engine::JobShape& shape = node.shape();
   memory::install_fault_report(node.window(), node.segment(), node.regions(), shape.rank, shape.slot);
-  if (!shape.leader()) {
-    DSM_ASSIGN(runtime->watchdog,
-               membership::Watchdog::start({node.window(), node.segment(), node.fault_descriptor(), node.leader_connection(), node.leader_pid(),
-                                            shape.leader_of[shape.domain.value], runtime->options.heartbeat}));
-  }
   runtime->heap = std::make_unique<Heap>(node);
-  DSM_TRY(runtime->bootstrap->barrier());
+  if (const Result<> all = agree(start_watchdog(*runtime), *runtime->bootstrap); !all.ok()) {
+    runtime->watchdog.reset();
+    (void)node.close();
+    memory::remove_fault_report();
+    return all;
+  }
   set_current(std::move(runtime));
   return success();
 }

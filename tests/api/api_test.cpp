@@ -302,6 +302,34 @@ void get_while_freed() {
   }
 }
 
+// The C++ owners and templates mean what the C calls mean; failures throw with status and sentence.
+void owners_and_spans() {
+  {
+    const dsm::Array<uint32_t> array(5000, {.placement = DSM_PLACE_AT_RANK, .rank = ranks - 1});
+    EXPECT(dsm::query(array.data()).home_rank == ranks - 1);
+    std::vector<uint32_t> values(array.size()), copy(array.size());
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<uint32_t>(i * 3);
+    dsm::put(array.data(), values);
+    dsm::prefetch(array.span());
+    dsm::get(copy, array.data());
+    EXPECT(copy == values);
+    EXPECT(array[4999] == 4999 * 3);
+    dsm::Array<uint32_t> other(1);
+    other = dsm::Array<uint32_t>(7);
+    EXPECT(other.size() == 7);
+    EXPECT(dsm::counters().count("faults_read") == 1);
+  }
+  dsm_status_t status = DSM_OK;
+  try {
+    const dsm::Array<uint64_t> none(0);
+  } catch (const dsm::Error& failure) {
+    status = failure.status();
+    EXPECT(std::strstr(failure.what(), "dsm_alloc") != nullptr);
+  }
+  EXPECT(status == DSM_ERR_INVALID_ARGUMENT);
+  dsm::barrier();
+}
+
 void threads_of_one_rank() {
   auto* words = from_rank(rank_here == 0 ? static_cast<uint64_t*>(dsm_malloc(65536)) : nullptr, 0);
   std::vector<std::thread> threads;
@@ -339,6 +367,7 @@ int main(int argc, char** argv) {
                                                         {"system calls and MPI", system_calls_and_mpi},
                                                         {"fork", fork_is_harmless},
                                                         {"get while freed", get_while_freed},
+                                                        {"owners and spans", owners_and_spans},
                                                         {"threads", threads_of_one_rank}};
     for (const auto& [name, part] : parts) {
       const double begin = MPI_Wtime();

@@ -59,6 +59,8 @@ typedef struct dsm_params {
 
 /* Starts the runtime in this process. Collective. `params` may be NULL. Before or after MPI_Init; where the application
  * never calls MPI_Init the runtime does so itself; without mpirun the job is one rank. Options come from DSM_* variables.
+ * A failure on one rank is a failure on all. MPI cannot start twice: where the runtime has started it, a failed dsm_init
+ * or dsm_finalize is the end of both in this process.
  * Errors: INVALID_ARGUMENT (malformed option, ABI of another version), ALREADY_INITIALIZED, MISMATCH (ranks of another
  * version or with other options), UNSUPPORTED (several domains but no userfaultfd), OUT_OF_MEMORY (no free window; memory
  * limit below DSM_CACHE_BYTES), TIMED_OUT. */

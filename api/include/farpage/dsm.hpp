@@ -106,11 +106,11 @@ class Array {
 
 /// dsm_get and dsm_put of whole objects.
 template <class T>
-void get(std::span<T> to, const T* from) {
+void get(std::span<std::type_identity_t<T>> to, const T* from) {
   check(dsm_get(to.data(), from, to.size_bytes()), "dsm_get");
 }
 template <class T>
-void put(T* to, std::span<const T> from) {
+void put(T* to, std::span<const std::type_identity_t<T>> from) {
   check(dsm_put(to, from.data(), from.size_bytes()), "dsm_put");
 }
 
