@@ -1,5 +1,7 @@
 /* The interface from C: everything that dsm.h declares compiles, links and answers. Run with any number of ranks.
- * `c_interface abi`: one rank was built for another ABI; dsm_init must end with that error on all ranks. */
+ * `c_interface abi`: one rank was built for another ABI; dsm_init must end with that error on all ranks.
+ * `c_interface options`: rank 1 has another DSM_HOLD; all ranks are told both values. */
+#define _POSIX_C_SOURCE 200112L /* setenv */
 #include <farpage/dsm.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,8 +82,18 @@ static int another_abi(void) {
   return failures != 0;
 }
 
+static int other_options(void) {
+  const char* rank = getenv("OMPI_COMM_WORLD_RANK");
+  setenv("DSM_HOLD", rank != NULL && strcmp(rank, "1") == 0 ? "70" : "60", 1);
+  EXPECT(dsm_init(NULL) == DSM_ERR_MISMATCH);
+  EXPECT(strstr(dsm_last_error(), "rank 0 has DSM_HOLD=60, rank 1 has DSM_HOLD=70") != NULL);
+  EXPECT(dsm_rank() == -1);
+  return failures != 0;
+}
+
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "abi") == 0) return another_abi();
+  if (argc > 1 && strcmp(argv[1], "options") == 0) return other_options();
   before_init();
   if (dsm_init(NULL) != DSM_OK) return fprintf(stderr, "dsm_init: %s\n", dsm_last_error()), 1;
   EXPECT(dsm_rank() < dsm_size() && dsm_domain_of(dsm_rank()) == dsm_domain() && dsm_domain_of(dsm_size()) == -1);
