@@ -6,6 +6,7 @@
 #include <farpage/dsm.hpp>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -32,11 +33,10 @@ int run(std::size_t cells, int steps) {
 
   // Slices of whole blocks, so that no two ranks write the same one.
   constexpr std::size_t kBlockCells = 4096 / sizeof(double);
-  const std::size_t share = (cells / size + kBlockCells - 1) / kBlockCells * kBlockCells;
+  const std::size_t share = ((cells + size - 1) / size + kBlockCells - 1) / kBlockCells * kBlockCells;
   std::vector<dsm_slice_t> slices;
   for (std::size_t r = 0, at = 0; r < size && at < cells; r++, at += share)
     slices.push_back({static_cast<int>(r), std::min(share, cells - at) * sizeof(double)});
-  if (slices.size() > 1) slices.back().bytes = cells * sizeof(double) - share * (slices.size() - 1) * sizeof(double);
   dsm::Array<double> rods[2];
   uint64_t pointers[2] = {};
   if (rank == 0)
@@ -48,7 +48,7 @@ int run(std::size_t cells, int steps) {
   double *now = reinterpret_cast<double*>(pointers[0]), *next = reinterpret_cast<double*>(pointers[1]);
 
   const std::size_t begin = std::min(rank * share, cells);
-  const std::size_t end = rank + 1 == size ? cells : std::min(begin + share, cells);
+  const std::size_t end = std::min(begin + share, cells);
   for (std::size_t i = begin; i < end; i++) now[i] = initial(i);
   dsm::barrier();
   const double start = MPI_Wtime();
