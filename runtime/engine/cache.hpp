@@ -17,7 +17,6 @@ class Cache {
 
   /// A sixteenth stays free for responses and clean drops.
   bool has_room(uint64_t block_bytes) const { return used_bytes_ + block_bytes <= limit_bytes_ - limit_bytes_ / 16; }
-  bool has_room_for_prefetch(uint64_t block_bytes) const { return used_bytes_ + block_bytes <= limit_bytes_ / 4 * 3; }
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
 

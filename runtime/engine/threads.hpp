@@ -55,7 +55,6 @@ class Threads {
 
   /// The first thread that waits for this block with this kind of access, oldest first; kNoThread if none.
   ThreadSlot first_waiter(uint64_t block_slot, bool write);
-  bool has_waiter(uint64_t block_slot) { return first_waiter(block_slot, true) != kNoThread || first_waiter(block_slot, false) != kNoThread; }
 
   template <class Visit>
   void for_each_waiting(Visit&& visit) {

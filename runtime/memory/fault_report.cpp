@@ -150,21 +150,4 @@ Status guarded_copy(void* dst, const void* src, size_t bytes) {
   return Status::Ok;
 }
 
-Status guarded_touch(const void* begin, size_t bytes) {
-  const auto* first = static_cast<const volatile std::byte*>(begin);
-  sigjmp_buf here;
-  sigjmp_buf* const outer = guard;
-  if (sigsetjmp(here, 0) != 0) {
-    guard = outer;
-    return static_cast<Status>(guard_status);
-  }
-  guard = &here;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  for (size_t at = 0; at < bytes; at += kPageBytes) (void)first[at];
-  if (bytes != 0) (void)first[bytes - 1];
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  guard = outer;
-  return Status::Ok;
-}
-
 }  // namespace farpage::memory

@@ -23,7 +23,5 @@ void remove_fault_report();
 /// memcpy in which either side may be global memory. Ok, or why an access could not be served (Freed, TimedOut, OutOfRange,
 /// Unsupported, PeerLost); part of the bytes may have been copied then.
 Status guarded_copy(void* dst, const void* src, size_t bytes);
-/// Reads one byte of each page of the range, so that the blocks are here for a while.
-Status guarded_touch(const void* begin, size_t bytes);
 
 }  // namespace farpage::memory
