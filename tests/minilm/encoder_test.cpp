@@ -13,7 +13,12 @@
 #include <string>
 #include <vector>
 
+extern "C" void openblas_set_num_threads(int);
+
 namespace {
+
+// One thread, as in the program; OpenBLAS's own threads are not built for ThreadSanitizer, which would see races in them.
+[[maybe_unused]] const bool one_thread = (openblas_set_num_threads(1), true);
 
 const std::string kRoot = std::string(__FILE__).substr(0, std::string(__FILE__).rfind("/tests/"));
 
